@@ -1,0 +1,46 @@
+"""Why a schedule cannot run: codes in the arrays, words here. Code 0 is feasible."""
+
+from enum import IntEnum
+
+
+class Reason(IntEnum):
+    """The first thing that stops a schedule, in the order in which a compiler or the launch would find it."""
+
+    OK = 0
+    MMA_SHAPE = 1
+    WARP_TILE = 2
+    CTA_PAIR = 3
+    ALIGNMENT = 4
+    CLUSTER = 5
+    SMEM = 6
+    REGISTERS = 7
+    REGISTER_FILE = 8
+    THREADS = 9
+    TMEM = 10
+    SMS_FREE = 11
+    SPLIT_K = 12
+    STREAM_K = 13
+    EPILOGUE = 14
+    TILE_COUNT = 15
+    SAME_ORDER = 16
+
+
+ADVICE: dict[Reason, str] = {
+    Reason.OK: "fits",
+    Reason.MMA_SHAPE: "the tile is not a multiple of the tensor instruction: use a multiple of its rows, columns, depth",
+    Reason.WARP_TILE: "the tile does not divide evenly over the warps: fewer warps or a larger tile",
+    Reason.CTA_PAIR: "a 2-CTA pair needs an even cluster_m and a tile_m of 128: change the cluster or use 1-CTA",
+    Reason.ALIGNMENT: "TMA needs rows aligned to 16 bytes: pad the leading dimension or use the mma_sync space",
+    Reason.CLUSTER: "the GPU cannot place this cluster: use a smaller cluster",
+    Reason.SMEM: "more shared memory than a CTA may have: fewer stages or a smaller tile_k",
+    Reason.REGISTERS: "more registers a thread than the limit: a smaller tile or more warps",
+    Reason.REGISTER_FILE: "one CTA needs more registers than the SM has: a smaller tile or fewer warps",
+    Reason.THREADS: "more threads than a CTA may have: fewer warps",
+    Reason.TMEM: "the accumulators need more than the SM's TMEM columns: a smaller tile_n or no overlapped epilogue",
+    Reason.SMS_FREE: "leaves no SM to run on: a smaller sms_free",
+    Reason.SPLIT_K: "more splits than K-steps: a smaller split_k or tile_k",
+    Reason.STREAM_K: "whole waves leave nothing to share, or a slot gets less than one K-step: use persistent",
+    Reason.EPILOGUE: "an overlapped epilogue needs a second tile in the same CTA: use a persistent or stream-K launch",
+    Reason.TILE_COUNT: "2^24 tiles or more: larger tiles, or split the problem",
+    Reason.SAME_ORDER: "same launch order as a smaller swizzle or the other raster axis, kept once",
+}
