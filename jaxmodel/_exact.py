@@ -1,0 +1,47 @@
+"""Whole-number division that stays exact in float32 under `jit`.
+
+XLA rewrites `x / constant` as a multiplication with the rounded reciprocal, so `ceil(x / 7)` is wrong for 9 % of the
+whole numbers in float32. The quotient is therefore corrected by its remainder, which is exact.
+"""
+
+import jax.numpy as jnp
+
+from .types import Array
+
+
+def floor_div(a: Array, b: Array) -> Array:
+    """Largest whole q with q b <= a, for whole numbers held as floats.
+
+    Args:
+        a: whole numbers, 0 <= a < 2^24 (float32) or < 2^53 (float64); any shape.
+        b: whole numbers, 1 <= b, same bound, broadcastable against `a`; may be a Python constant or traced.
+
+    Returns:
+        a float array, exact under `jit` and eagerly alike. Raises nothing; b < 1 gives an undefined value.
+    """
+    quotient = jnp.floor(a / b)
+    remainder = a - quotient * b
+    return quotient + (remainder >= b) - (remainder < 0)
+
+
+def ceil_div(a: Array, b: Array) -> Array:
+    """Smallest whole q with q b >= a. Same arguments, bounds and exactness as `floor_div`."""
+    quotient = floor_div(a, b)
+    return quotient + (a - quotient * b > 0)
+
+
+def power_of_two_gcd(a: Array, b: Array) -> Array:
+    """Largest power of two that divides both: their greatest common divisor where either is a power of two.
+
+    Tile counts, panel widths and SM groups share little but powers of two, and Euclid's loop costs as much as the whole
+    reuse model; what the rest of the divisor is worth is in `jaxmodel.reuse`.
+
+    Args:
+        a, b: whole numbers, 1 <= a, b < 2^24, broadcastable.
+
+    Returns:
+        a float array of the arguments' common type. Raises nothing.
+    """
+    dtype = jnp.result_type(a, b)
+    a, b = jnp.asarray(a).astype(jnp.int32), jnp.asarray(b).astype(jnp.int32)
+    return jnp.minimum(a & -a, b & -b).astype(dtype)
