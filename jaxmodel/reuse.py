@@ -1,0 +1,213 @@
+"""L2 hits of a tiled kernel from its launch order, in closed form: no loop over waves or tiles, no branch.
+
+The tiles of a wave (the `concurrent` tiles in flight, in launch order) advance through K together, so a block's reuse
+distance is the bytes that distinct blocks of the wave touch in between. Over all waves the accesses fall into few
+classes with closed-form shares and distances:
+
+* long operand: the same row again within a wave; a row cut by a wave boundary; the next panel, `lag` or `lag + 1` waves
+  later; the rest is cold;
+* narrow operand: the next position along the long axis, `lag` or `lag + 1` waves later; the same in the ragged last
+  panel; the rest is cold.
+
+"Row" below is a position on the walk's long axis and "column" one on its narrow axis, whatever m and n are. Against an
+exact LRU stack over every access (1,000 drawn cases x 13 capacities) the hit rate by bytes is within 0.05 percentage
+points in the mean and 0.9 at the 99th percentile (`scripts/check_hits.py`). It is least exact, up to some points, for 2
+to 4 waves over a few rows, where a handful of actual waves replaces the mean over their phases.
+
+Shares do not depend on the capacity, so hits rise with it and gradients in capacities and bytes are finite; whole
+numbers (grid, panel, concurrency) enter through floor and have no useful gradient.
+"""
+
+import jax.numpy as jnp
+
+from ._exact import power_of_two_gcd
+from ._pytree import pytree
+from .raster import Walk
+from .sdcm import hit_probability
+from .types import Array
+
+
+@pytree
+class L2Hits:
+    """Shares of each operand's requests, by requests (or bytes: an operand's requests all have one size).
+
+    Cold requests are first touches: misses, unless the operand was in the cache before the kernel started.
+    """
+
+    rows: Array  # hits of the operand of the grid's rows (A)
+    cols: Array  # hits of the operand of the grid's columns (B)
+    rows_cold: Array  # first touches of A
+    cols_cold: Array
+
+
+@pytree
+class _Panel:
+    """Panels of one width: `alignment` is the largest shift, a power of two, that wave and panel starts share."""
+
+    width: Array
+    alignment: Array
+
+
+@pytree
+class _Launch:
+    walk: Walk
+    concurrent: Array
+    tiles: Array  # in the launch
+    tiles_per_batch: Array
+    batched: Array  # 1 where there is more than one matrix
+    steps_between: Array  # K-steps between an access and the next wave's same step, less the step itself
+    out_bytes: Array
+
+
+def l2_hits(
+    walk: Walk,
+    batch: Array,
+    concurrent: Array,
+    k_steps: Array,
+    out_bytes: Array,
+    capacity_bytes: Array,
+    ways: Array,
+) -> L2Hits:
+    """Shares of A's and B's requests that hit in a cache shared by all tiles in flight.
+
+    Clusters: let the walk count clusters, with the bytes of the cluster's whole tile (its CTAs share each load), and
+    count `concurrent` in clusters. Split-K: splits are the slowest axis of the launch and share nothing, so pass
+    batch x split, k_steps / split (a mean, may be fractional) and the bytes of a partial tile.
+
+    Args:
+        walk: from `panel_walk`; its bytes are those of a K-step. All arguments broadcast.
+        batch: matrices, launched one after another without a gap; they share no data.
+        concurrent: tiles in flight, at least 1; more than there are tiles means all of them.
+        k_steps: steps of the main loop, at least 1.
+        out_bytes: output bytes a tile writes; they take space in the cache.
+        capacity_bytes: effective capacity; 0 is no cache.
+        ways: associativity.
+
+    Returns:
+        an `L2Hits`. Hits lie in [0, 1 - cold]. Raises nothing.
+    """
+    launch = _launch(walk, batch, concurrent, k_steps, out_bytes)
+    panels = _panel_count(walk)
+    long = _long_operand_hits(launch, panels, capacity_bytes, ways)
+    narrow = _narrow_operand_hits(launch, panels, capacity_bytes, ways)
+    long_cold, narrow_cold = 1.0 / walk.narrow, 1.0 / walk.long
+    a_is_long = walk.long_is_rows
+    return L2Hits(
+        rows=jnp.where(a_is_long, long, narrow),
+        cols=jnp.where(a_is_long, narrow, long),
+        rows_cold=jnp.where(a_is_long, long_cold, narrow_cold),
+        cols_cold=jnp.where(a_is_long, narrow_cold, long_cold),
+    )
+
+
+def _launch(walk: Walk, batch: Array, concurrent: Array, k_steps: Array, out_bytes: Array) -> _Launch:
+    tiles_per_batch = walk.long * walk.narrow
+    tiles = tiles_per_batch * batch
+    return _Launch(
+        walk=walk,
+        concurrent=jnp.minimum(concurrent, tiles),
+        tiles=tiles,
+        tiles_per_batch=tiles_per_batch,
+        batched=jnp.where(batch > 1.5, 1.0, 0.0),
+        steps_between=k_steps - 1.0,
+        out_bytes=out_bytes,
+    )
+
+
+def _panel_count(walk: Walk) -> Array:
+    return jnp.ceil(walk.narrow / walk.panel - 1e-5)
+
+
+def _waves_in(tiles: Array, concurrent: Array) -> Array:
+    """floor(tiles / concurrent) by the reciprocal, which XLA computes once for all calls."""
+    return jnp.floor((tiles + 0.5) * (1.0 / concurrent))
+
+
+def _long_operand_hits(launch: _Launch, panels: Array, capacity_bytes: Array, ways: Array) -> Array:
+    walk = launch.walk
+    narrow, panel = walk.narrow, _full_panel(launch)
+    adjacent = _adjacent_panels(launch, panels)
+
+    same_row = (narrow - panels) / narrow
+    cut_rows = (_waves_in(launch.tiles - 1.0, launch.concurrent)) * (1.0 - panel.alignment / panel.width)
+    row_pairs = launch.tiles - panels * (launch.tiles / narrow)
+    cut = jnp.minimum(cut_rows / jnp.maximum(row_pairs, 1.0), 1.0)
+    hit_cut = hit_probability(_distance(launch, panel, 1.0, walk.narrow_bytes), capacity_bytes, ways)
+
+    next_panel = (panels - 1.0) / narrow
+    interval = jnp.minimum(jnp.round((walk.long - 1.0) * adjacent.width + 1.0), launch.tiles_per_batch)
+    rest_of_step = (walk.long - 1.0) * (walk.long_bytes + 2.0 * walk.narrow_bytes * adjacent.width / walk.long)
+    hit_next = _reuse_hit(launch, adjacent, interval, rest_of_step, capacity_bytes, ways)
+
+    return same_row * (1.0 - cut + cut * hit_cut) + next_panel * hit_next
+
+
+def _narrow_operand_hits(launch: _Launch, panels: Array, capacity_bytes: Array, ways: Array) -> Array:
+    walk, full = launch.walk, _full_panel(launch)
+    ragged = _ragged_panel(launch, panels)
+    ragged_share = jnp.where(ragged.width < full.width, ragged.width / walk.narrow, 0.0)
+    hit_full, hit_ragged = (
+        _reuse_hit(launch, panel, panel.width, _rest_of_row(walk, panel), capacity_bytes, ways)
+        for panel in (full, ragged)
+    )
+    return (1.0 - 1.0 / walk.long) * (hit_full + ragged_share * (hit_ragged - hit_full))
+
+
+def _full_panel(launch: _Launch) -> _Panel:
+    width = launch.walk.panel
+    return _Panel(width=width, alignment=power_of_two_gcd(launch.concurrent, width))
+
+
+def _ragged_panel(launch: _Launch, panels: Array) -> _Panel:
+    """The last panel; as wide as the others where the panel divides the axis."""
+    return _Panel(width=launch.walk.narrow - (panels - 1.0) * launch.walk.panel, alignment=jnp.ones_like(panels))
+
+
+def _adjacent_panels(launch: _Launch, panels: Array) -> _Panel:
+    """A panel of the mean width of two neighbours: what lies between two uses of a row."""
+    full, ragged = _full_panel(launch), _ragged_panel(launch, panels)
+    pairs_mean = (launch.walk.narrow - 0.5 * (full.width + ragged.width)) / jnp.maximum(panels - 1.0, 1.0)
+    return _Panel(width=jnp.where(panels > 1.5, pairs_mean, full.width), alignment=full.alignment)
+
+
+def _rest_of_row(walk: Walk, panel: _Panel) -> Array:
+    """Bytes of one K-step between a column's uses by two neighbouring rows."""
+    return (panel.width - 1.0) * walk.narrow_bytes + (2.0 - 1.0 / panel.width) * walk.long_bytes
+
+
+def _reuse_hit(
+    launch: _Launch, panel: _Panel, interval: Array, step_bytes: Array, capacity_bytes: Array, ways: Array
+) -> Array:
+    """Mean hit of a reuse `interval` tiles later, which is `lag` or `lag + 1` waves later."""
+    lag, later_share = _wave_lag(launch, interval)
+    sooner = hit_probability(_distance(launch, panel, lag, step_bytes), capacity_bytes, ways)
+    later = hit_probability(_distance(launch, panel, lag + 1.0, step_bytes), capacity_bytes, ways)
+    return sooner + later_share * (later - sooner)
+
+
+def _wave_lag(launch: _Launch, interval: Array) -> tuple[Array, Array]:
+    """Waves between two uses `interval` tiles apart, and the exact share of all such pairs that is one wave more."""
+    concurrent = launch.concurrent
+    lag = _waves_in(interval, concurrent)
+    over = interval - lag * concurrent
+    pairs = launch.tiles - interval
+    whole = _waves_in(pairs, concurrent)
+    in_last = jnp.clip(pairs - whole * concurrent - (concurrent - over), 0.0, over)
+    return lag, (whole * over + in_last) / jnp.maximum(pairs, 1.0)
+
+
+def _distance(launch: _Launch, panel: _Panel, waves: Array, step_bytes: Array) -> Array:
+    """Distinct bytes between two uses `waves` waves apart; `step_bytes` of them inside the access's own K-step."""
+    tiles = waves * launch.concurrent
+    other_steps = launch.steps_between * _footprint(launch, panel, tiles) + launch.out_bytes * tiles
+    return jnp.where(waves > 0.5, other_steps, 0.0) + step_bytes
+
+
+def _footprint(launch: _Launch, panel: _Panel, tiles: Array) -> Array:
+    """Distinct bytes that `tiles` consecutive tiles touch in one K-step, in the mean over where they start."""
+    walk, width = launch.walk, panel.width
+    rows_of_next_batch = launch.batched * jnp.maximum(tiles - walk.long * width + width, 0.0) / walk.narrow
+    rows = jnp.minimum(walk.long + rows_of_next_batch, 1.0 + jnp.maximum(tiles - panel.alignment, 0.0) * (1.0 / width))
+    every_column = walk.narrow + launch.batched * 1e9
+    cols = jnp.minimum(jnp.minimum(tiles, width + (tiles - width) * (1.0 / walk.long)), every_column)
+    return walk.long_bytes * rows + walk.narrow_bytes * cols
