@@ -1,0 +1,54 @@
+"""Prologue, steady state, epilogue (eqs 2-5): how long one tile's loop takes with a finite number of buffers.
+
+The loop is defined by a recurrence. Iteration i loads into one of `slots` buffers and computes on it:
+
+    load_i = max(load_{i-1}, comp_{i-slots}) + load_s
+    comp_i = max(load_i + latency_s, comp_{i-1}) + compute_s
+
+with load_s and compute_s the engines' service times and latency_s what a load takes beyond its service. The closed forms
+below solve it exactly (tests/oracles/envelope.py runs it), so few iterations, one buffer and several resident tiles are
+ordinary cases. The long-run rate is the paper's T_steady; the rest is its T_pro + T_epi.
+"""
+
+import jax.numpy as jnp
+
+from ._exact import floor_div
+from .types import Floats
+
+
+def loop_seconds(iterations: Floats, slots: Floats, load_s: Floats, latency_s: Floats, compute_s: Floats) -> Floats:
+    """Seconds from the first load's issue to the last iteration's end, without the first iteration's own
+    latency + load + compute: (N - 1) M + floor((N - 1) / s) max(0, L + m + c - s M), M = max(m, c)."""
+    pace_s = jnp.maximum(load_s, compute_s)
+    refill_s = jnp.maximum(latency_s + load_s + compute_s - slots * pace_s, 0.0)
+    rest = jnp.maximum(iterations - 1.0, 0.0)
+    return rest * pace_s + floor_div(rest, slots) * refill_s
+
+
+def tile_seconds(
+    iterations: Floats, slots: Floats, load_s: Floats, latency_s: Floats, compute_s: Floats, store_s: Floats
+) -> Floats:
+    """Seconds of a whole tile: first fill, loop, store. Exact for the recurrence above.
+
+    Args:
+        iterations: K-steps N, whole, at least 1.
+        slots: buffers s, whole, at least 1.
+        load_s: m, the load engines' service time an iteration.
+        latency_s: L, what a load takes beyond its service.
+        compute_s: c, the compute engines' service time an iteration.
+        store_s: st, after the last iteration.
+    """
+    loop_s = loop_seconds(iterations, slots, load_s, latency_s, compute_s)
+    return latency_s + load_s + compute_s + loop_s + store_s
+
+
+def steady_seconds(slots: Floats, load_s: Floats, latency_s: Floats, compute_s: Floats) -> Floats:
+    """Long-run seconds an iteration: T_steady = max(m, c, (L + m + c) / s). The last term is Little's law: a tile cannot
+    draw more than its bytes in flight over the latency."""
+    return jnp.maximum(jnp.maximum(load_s, compute_s), (latency_s + load_s + compute_s) / slots)
+
+
+def staggered_stores_seconds(tiles: Floats, store_s: Floats, pace_s: Floats) -> Floats:
+    """Seconds after the last of `tiles` loops ends until all their stores are done, when the loops end `pace_s` apart
+    and one engine stores: st + (r - 1) max(0, st - pace)."""
+    return store_s + (tiles - 1.0) * jnp.maximum(store_s - pace_s, 0.0)

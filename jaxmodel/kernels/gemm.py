@@ -1,0 +1,286 @@
+"""GEMM and batched GEMM: the tile program as demands, footprints and reuse, costed by the model's rooms.
+
+One CTA computes a tile_m x tile_n tile of one batch entry over tile_k-deep K-steps. Times count what the hardware
+executes (tiles and instructions rounded up), bytes count what is fetched (partial tiles are partial).
+"""
+
+import jax.numpy as jnp
+
+from .._exact import ceil_div, floor_div
+from .._pytree import pytree
+from ..energy import kernel_joules
+from ..machine import Gpu
+from ..occupancy import cluster_sms, residency
+from ..reasons import Reason
+from ..resources import Demand, busy_seconds, chip_seconds
+from ..types import BOUNDS, PIPELINES, Array, Cost, Floats, Gemm, GemmSchedule
+from ..waves import KernelTimes, TileTimes, WaveTimes, kernel_times, wave_times
+from .gemm_footprint import executed_tile, footprint, registers_per_thread, schedule_reason
+from .gemm_traffic import Traffic, operand_traffic, partial_tiles
+
+TILES_EXACT = 2.0**24  # whole numbers that float32 holds exactly
+ACCUMULATOR_BYTES = 4.0
+
+
+@pytree
+class Grid:
+    """How the problem is cut: counts of tiles, K-steps, slots and waves."""
+
+    rows: Array  # tiles along m, rounded up to whole clusters
+    cols: Array
+    k_steps: Array  # of one tile (of one split)
+    tiles: Array  # of the launch: rows x cols x batch x splits
+    resident: Array  # CTAs an SM
+    sms: Array  # SMs the launch may use
+    slots: Array  # CTAs at once
+
+
+def grid(problem: Gemm, schedule: GemmSchedule, resident: Floats, gpu: Gpu) -> Grid:
+    """Counts of tiles, K-steps and slots; `resident` of 0 is treated as 1 (the caller gives the reason)."""
+    cluster = schedule.cluster_m * schedule.cluster_n
+    rows = ceil_div(ceil_div(problem.m, schedule.tile_m), schedule.cluster_m) * schedule.cluster_m
+    cols = ceil_div(ceil_div(problem.n, schedule.tile_n), schedule.cluster_n) * schedule.cluster_n
+    k_steps = ceil_div(ceil_div(problem.k, schedule.tile_k), schedule.split_k)
+    resident = jnp.maximum(resident, 1.0)
+    placeable = jnp.maximum(cluster_sms(cluster, gpu), 1.0)
+    sms = floor_div(jnp.maximum(jnp.minimum(placeable, gpu.sm_count - schedule.sms_free), cluster), cluster) * cluster
+    return Grid(
+        rows=rows,
+        cols=cols,
+        k_steps=k_steps,
+        tiles=rows * cols * problem.batch * schedule.split_k,
+        resident=resident,
+        sms=sms,
+        slots=sms * resident,
+    )
+
+
+def loop_demand(problem: Gemm, schedule: GemmSchedule, gpu: Gpu, traffic: Traffic) -> Demand:
+    """What one K-step of one CTA asks of the pipelines."""
+    mma = gpu.mma
+    tile = executed_tile(problem, schedule, gpu)
+    pair_share = jnp.where(schedule.cta_pair > 0, 0.5, 1.0)  # each CTA of a pair holds half of the columns operand
+    a_tile = tile.m * tile.k * problem.a_bytes
+    b_tile = tile.n * pair_share * tile.k * problem.b_bytes
+    direct_reads = a_tile * ceil_div(tile.n, mma.n_max) + b_tile * ceil_div(tile.m, mma.m)
+    warp_reads = a_tile * schedule.warps_n + b_tile * schedule.warps_m
+    reads = jnp.where(mma.operands_in_smem > 0, direct_reads, warp_reads)
+    return Demand(
+        tensor_flop=2.0 * tile.m * tile.n * tile.k,
+        smem_bytes=a_tile + b_tile + reads,
+        fabric_bytes=traffic.step_bytes,
+        l2_bytes=traffic.step_bytes * (1.0 - traffic.l15_hit),
+        ddr_bytes=traffic.step_bytes * (1.0 - traffic.l2_hit),
+    )
+
+
+def store_demand(problem: Gemm, schedule: GemmSchedule, gpu: Gpu, cut: Grid, traffic: Traffic) -> Demand:
+    """What one CTA's epilogue asks of the pipelines. With split-K a partial tile goes to the workspace instead."""
+    split = schedule.split_k > 1
+    mean_elements = problem.m * problem.n / (cut.rows * cut.cols)
+    executed = executed_tile(problem, schedule, gpu)
+    elements = executed.m * executed.n
+    out_bytes = jnp.where(split, ACCUMULATOR_BYTES, problem.out_bytes)
+    c_in_bytes = jnp.where(split, 0.0, problem.c_in_bytes)
+    staged = schedule.epilogue > 0
+    # an MMA fragment row holds 4 x 2 neighbouring elements: a direct store fills part of each 32-byte sector
+    fragment_bytes = 8.0 * out_bytes
+    misaligned = jnp.maximum(32.0 - problem.out_align_bytes, 0.0)
+    run_bytes = jnp.where(staged, schedule.tile_n * out_bytes, jnp.minimum(fragment_bytes, 32.0))
+    sectors = jnp.where(staged, (run_bytes + misaligned) / run_bytes, 32.0 / run_bytes)
+    written = mean_elements * out_bytes
+    read = mean_elements * c_in_bytes
+    spilled = jnp.where(split, traffic.workspace_miss, 1.0)  # of the partial tiles only what L2 cannot hold leaves it
+    return Demand(
+        cuda_flop=elements * 2.0 * jnp.where(split, 1.0, jnp.where(problem.c_in_bytes > 0, 3.0, 2.0)),
+        tmem_bytes=jnp.where(gpu.mma.accumulator_in_tmem > 0, elements * ACCUMULATOR_BYTES, 0.0),
+        smem_bytes=jnp.where(staged, 2.0 * elements * out_bytes, 0.0),
+        fabric_bytes=written * sectors + read,
+        l2_bytes=written * sectors + read,
+        ddr_bytes=written * spilled * gpu.ddr_write_cost + read,
+    )
+
+
+def tile_times(loop: Demand, store: Demand, cut: Grid, latency_s: Floats, gpu: Gpu, active_sms: Floats) -> TileTimes:
+    """One tile's times while `active_sms` SMs are at work."""
+    names = dict(zip(PIPELINES, busy_seconds(loop, gpu, active_sms), strict=True))
+    stored = dict(zip(PIPELINES, busy_seconds(store, gpu, active_sms), strict=True))
+    tensor_s = names["tensor"] + gpu.step_overhead_s
+    load_s = jnp.maximum(jnp.maximum(names["l15"], names["l2"]), jnp.maximum(names["ddr"], names["net"]))
+    engine_s = jnp.maximum(cut.k_steps * tensor_s, cut.k_steps * names["smem"] + stored["smem"])
+    for name in ("cuda", "tmem", "l15", "l2", "ddr", "net"):
+        engine_s = jnp.maximum(engine_s, cut.k_steps * names[name] + stored[name])
+    store_s = jnp.maximum(jnp.maximum(stored["cuda"], stored["tmem"]), jnp.maximum(stored["smem"], stored["l15"]))
+    return TileTimes(
+        load_s=load_s,
+        latency_s=latency_s,
+        compute_s=jnp.maximum(tensor_s, jnp.maximum(names["smem"], names["cuda"])),
+        store_s=jnp.maximum(store_s, stored["l2"]),
+        launch_s=gpu.cta_launch_s,
+        engine_s=engine_s,
+    )
+
+
+def reduction_seconds(
+    problem: Gemm, schedule: GemmSchedule, cut: Grid, traffic: Traffic, shared: Floats, gpu: Gpu
+) -> tuple[Floats, Floats]:
+    """What split-K's reduction and stream-K's fix-up add, and the workspace they need.
+
+    Split-K: a dependent kernel reads the partial tiles and writes the output. Stream-K: a tile whose K-steps two slots
+    share is finished by one of them, which waits for the other's partial tile.
+
+    Returns:
+        (seconds, workspace bytes).
+    """
+    outputs = problem.m * problem.n * problem.batch
+    out_bytes = outputs * problem.out_bytes
+    workspace = outputs * schedule.split_k * ACCUMULATOR_BYTES
+    l2_s = (workspace + out_bytes) / gpu.l2_bytes_per_s
+    ddr_s = (workspace * traffic.workspace_miss + out_bytes * gpu.ddr_write_cost) / gpu.ddr_bytes_per_s
+    split_s = gpu.dependent_launch_s + jnp.maximum(l2_s, ddr_s)
+    fixup_workspace = partial_tiles(cut.tiles, cut.slots) * schedule.tile_m * schedule.tile_n * ACCUMULATOR_BYTES
+    fixup_s = gpu.fixup_latency_s + 2.0 * fixup_workspace / gpu.l2_bytes_per_s
+    split = schedule.split_k > 1
+    seconds = jnp.where(split, split_s, jnp.where(shared > 0, fixup_s, 0.0))
+    return seconds, jnp.where(split, workspace, jnp.where(shared > 0, fixup_workspace, 0.0))
+
+
+def run_waves(
+    schedule: GemmSchedule, cut: Grid, loop: Demand, store: Demand, latency_s: Floats, gpu: Gpu
+) -> tuple[KernelTimes, WaveTimes, TileTimes, Floats]:
+    """The kernel's waves: the full ones with all their SMs, the tail with the SMs that still have a tile."""
+    streaming = schedule.stream_k > 0
+    whole = floor_div(cut.tiles, cut.slots)
+    in_main = jnp.where(streaming, cut.slots, jnp.minimum(cut.tiles, cut.slots))
+    left = jnp.where(streaming | (whole < 1), 0.0, cut.tiles - whole * cut.slots)
+    waves = jnp.where(streaming, jnp.maximum(cut.tiles / cut.slots, 1.0), jnp.maximum(whole, 1.0))
+    persistent = jnp.maximum(schedule.persistent, schedule.stream_k)
+    overlapped = schedule.epilogue >= 2
+
+    def wave(tiles: Floats) -> tuple[WaveTimes, TileTimes, Floats]:
+        active = jnp.maximum(jnp.minimum(tiles, cut.sms), 1.0)
+        tile = tile_times(loop, store, cut, latency_s, gpu, active)
+        resident = jnp.maximum(ceil_div(tiles, cut.sms), 1.0)
+        return wave_times(tile, resident, cut.k_steps, schedule.stages, overlapped), tile, active
+
+    main, tile, active = wave(in_main)
+    tail, _, _ = wave(left)
+    times = kernel_times(waves, main, tail, jnp.where(left > 0, 1.0, 0.0), persistent)
+    return times, main, tile, active
+
+
+def what_binds(
+    pipeline_s: tuple[Floats, ...], latency_s: Floats, launch_s: Floats, epilogue_s: Floats, starved
+) -> Floats:
+    """Index into BOUNDS: launch or epilogue where they take half of the time, latency where the buffers cannot cover a
+    load, else the busiest pipeline."""
+    worst, bound = pipeline_s[0], jnp.zeros_like(jnp.asarray(latency_s))
+    for index, seconds in enumerate(pipeline_s[1:], start=1):
+        bound = jnp.where(seconds > worst, float(index), bound)
+        worst = jnp.maximum(worst, seconds)
+    bound = jnp.where(starved, float(BOUNDS.index("latency")), bound)
+    bound = jnp.where(epilogue_s > 0.5 * latency_s, float(BOUNDS.index("epilogue")), bound)
+    return jnp.where(launch_s > 0.5 * latency_s, float(BOUNDS.index("launch")), bound)
+
+
+def cost(problem: Gemm, schedule: GemmSchedule, gpu: Gpu) -> Cost:
+    """The cost of GEMM schedules, as a breakdown.
+
+    Broadcasts over problems x schedules x GPUs; pure, branch-free, usable under `jit`, `vmap` and `grad`. A schedule
+    that does not fit has a non-zero `reason` and finite numbers elsewhere.
+
+    Equations: docs/how-the-model-works.md, after TileSight (arXiv 2607.22432) eqs 1-10.
+    """
+    occupied = footprint(problem, schedule, gpu)
+    resident, limiter = residency(occupied, gpu)
+    cut = grid(problem, schedule, resident, gpu)
+    shared = jnp.where(schedule.stream_k > 0, cut.tiles - floor_div(cut.tiles, cut.slots) * cut.slots, 0.0)
+    reason = schedule_reason(problem, schedule, gpu, occupied, resident, cut.rows, cut.cols)
+    reason = _launch_reason(reason, schedule, problem, cut, shared, gpu)
+
+    traffic = operand_traffic(problem, schedule, gpu, cut.rows, cut.cols, cut.slots)
+    spread = jnp.where(schedule.stream_k > 0, jnp.minimum(cut.tiles / cut.slots, 1.0), 1.0)
+    worked = _with_k_steps(cut, jnp.maximum(ceil_div(cut.k_steps * spread, 1.0), 1.0))
+    loop = loop_demand(problem, schedule, gpu, traffic)
+    store = store_demand(problem, schedule, gpu, cut, traffic)
+    miss_latency_s = (gpu.ddr_latency_s - gpu.l2_latency_s) * (1.0 - traffic.l2_hit)
+    load_latency_s = gpu.l2_latency_s + miss_latency_s + gpu.mma_latency_s
+    times, _, tile, active = run_waves(schedule, worked, loop, store, load_latency_s, gpu)
+    reduction_s, workspace_bytes = reduction_seconds(problem, schedule, cut, traffic, shared, gpu)
+    latency_s = (
+        times.prologue_s + times.steady_s + times.epilogue_s + times.tail_s + reduction_s + gpu.launch_overhead_s
+    )
+
+    steps = cut.rows * cut.cols * problem.batch * ceil_div(problem.k, schedule.tile_k)
+    loop_chip = chip_seconds(loop, steps, gpu)
+    store_chip = chip_seconds(store, cut.tiles, gpu)
+    pipeline_s = tuple(a + b for a, b in zip(loop_chip, store_chip, strict=True))
+    requested = steps * loop.fabric_bytes + cut.tiles * store.fabric_bytes
+    l2_bytes = steps * loop.l2_bytes + cut.tiles * store.l2_bytes
+    outputs = problem.m * problem.n * problem.batch
+    spill = workspace_bytes * traffic.workspace_miss
+    write_bytes = outputs * problem.out_bytes + spill
+    read_bytes = steps * loop.ddr_bytes + outputs * problem.c_in_bytes + spill
+    pace_s = jnp.maximum(tile.load_s, tile.compute_s)
+    resident_now = jnp.minimum(cut.resident, ceil_div(jnp.minimum(cut.tiles, cut.slots), cut.sms))
+    starved = load_latency_s + tile.load_s + tile.compute_s > schedule.stages * resident_now * pace_s
+    return Cost(
+        latency_s=latency_s,
+        reason=reason,
+        bound=what_binds(pipeline_s, latency_s, gpu.launch_overhead_s + reduction_s, times.epilogue_s, starved),
+        pipeline_s=pipeline_s,
+        prologue_s=times.prologue_s,
+        steady_s=times.steady_s,
+        epilogue_s=times.epilogue_s,
+        tail_s=times.tail_s,
+        reduction_s=reduction_s,
+        launch_s=gpu.launch_overhead_s,
+        flop=2.0 * outputs * problem.k,
+        l15_bytes=requested,
+        l2_bytes=l2_bytes,
+        ddr_read_bytes=read_bytes,
+        ddr_write_bytes=write_bytes,
+        ddr_bytes=read_bytes + write_bytes,
+        l15_hit=traffic.l15_hit,
+        l2_hit=traffic.l2_hit,
+        waves=cut.tiles / cut.slots,
+        ctas_per_sm=resident,
+        occupancy_limiter=limiter,
+        registers_per_thread=registers_per_thread(problem, schedule, gpu),
+        smem_bytes=occupied.smem_bytes,
+        threads=occupied.threads,
+        workspace_bytes=workspace_bytes,
+        sms_used=jnp.minimum(cut.tiles, cut.sms),
+        energy_j=kernel_joules(
+            steps * loop.tensor_flop, steps * loop.smem_bytes, l2_bytes, read_bytes + write_bytes, latency_s, gpu
+        ),
+    )
+
+
+def _with_k_steps(cut: Grid, k_steps: Floats) -> Grid:
+    return Grid(
+        rows=cut.rows,
+        cols=cut.cols,
+        k_steps=k_steps,
+        tiles=cut.tiles,
+        resident=cut.resident,
+        sms=cut.sms,
+        slots=cut.slots,
+    )
+
+
+def _launch_reason(
+    reason: Floats, schedule: GemmSchedule, problem: Gemm, cut: Grid, shared: Floats, gpu: Gpu
+) -> Floats:
+    cluster = schedule.cluster_m * schedule.cluster_n
+    checks = (
+        (cluster_sms(cluster, gpu) < 1, Reason.CLUSTER),
+        (gpu.sm_count - schedule.sms_free < cluster, Reason.SMS_FREE),
+        ((schedule.split_k > 1) & (schedule.split_k > ceil_div(problem.k, schedule.tile_k)), Reason.SPLIT_K),
+        ((schedule.stream_k > 0) & ((shared < 1) | (cut.tiles * cut.k_steps < cut.slots)), Reason.STREAM_K),
+        ((schedule.epilogue >= 2) & (schedule.persistent + schedule.stream_k < 1), Reason.EPILOGUE),
+        (cut.tiles >= TILES_EXACT, Reason.TILE_COUNT),
+    )
+    for failed, code in checks:
+        reason = jnp.where((reason < 1) & failed, float(code), reason)
+    return reason

@@ -1,0 +1,135 @@
+"""What a GEMM's CTA occupies, and why a schedule cannot run: tile shape, SMEM, registers, threads, TMEM, raster."""
+
+import jax.numpy as jnp
+
+from .._exact import ceil_div, floor_div
+from .._pytree import pytree
+from ..machine import Gpu
+from ..occupancy import WARP, Footprint, round_up, warp_registers
+from ..reasons import Reason
+from ..types import Array, Floats, Gemm, GemmSchedule
+
+# Registers a thread beside accumulators and fragments: addresses, loop counters, predicates. With it a 128x128x32 tile
+# of 4 mma.sync warps comes to 232, where CUTLASS's kernels of that shape are compiled to about 230.
+BASE_REGISTERS = 40.0
+PRODUCER_REGISTERS = 40.0  # CUTLASS sm90 gives its producer warps 24 to 40
+EPILOGUE_COLUMNS = 64.0  # accumulator columns a thread holds at once while a tile is stored
+BARRIER_BYTES_PER_STAGE = 16.0  # a full and an empty mbarrier
+THREADS_PER_CTA_MAX = 1024.0
+TMEM_COLUMNS_MIN = 32.0
+
+
+@pytree
+class Tile:
+    """A tile as the hardware executes it: rounded up to the tensor instruction."""
+
+    m: Array
+    n: Array
+    k: Array
+
+
+def executed_tile(problem: Gemm, schedule: GemmSchedule, gpu: Gpu) -> Tile:
+    """The tile one CTA executes a K-step; elements."""
+    k_min = gpu.mma.k_bytes / jnp.minimum(problem.a_bytes, problem.b_bytes)
+    return Tile(
+        m=round_up(schedule.tile_m, gpu.mma.m),
+        n=round_up(schedule.tile_n, gpu.mma.n),
+        k=round_up(schedule.tile_k, k_min),
+    )
+
+
+def registers_per_thread(problem: Gemm, schedule: GemmSchedule, gpu: Gpu) -> Floats:
+    """Registers of a thread that issues MMAs or stores: measured where the user gives it, else an estimate.
+
+    mma.sync: accumulators, two sets of operand fragments (one is loaded while the other is used), base.
+    wgmma: accumulators, base. tcgen05: the accumulator columns in flight from TMEM, base.
+    """
+    tile = executed_tile(problem, schedule, gpu)
+    warps = schedule.warps_m * schedule.warps_n
+    accumulators = tile.m * tile.n / (WARP * warps)
+    fragment_bytes = (tile.m / schedule.warps_m + tile.n / schedule.warps_n) * gpu.mma.k_bytes
+    fragments = jnp.where(gpu.mma.operands_in_smem > 0, 0.0, 2.0 * fragment_bytes / (WARP * 4.0))
+    held = jnp.where(gpu.mma.accumulator_in_tmem > 0, jnp.minimum(tile.n, EPILOGUE_COLUMNS), accumulators + fragments)
+    estimate = jnp.ceil(held) + BASE_REGISTERS
+    return jnp.where(schedule.registers_measured > 0, schedule.registers_measured, estimate)
+
+
+def footprint(problem: Gemm, schedule: GemmSchedule, gpu: Gpu) -> Footprint:
+    """SMEM, threads, registers and TMEM columns of one CTA.
+
+    A staged epilogue reuses the main loop's buffers, an overlapped one needs its own and, where accumulators are in
+    registers, a second set of consumer warps (ping-pong); in TMEM a second accumulator.
+    """
+    tile = executed_tile(problem, schedule, gpu)
+    pair_share = jnp.where(schedule.cta_pair > 0, 0.5, 1.0)
+    stage_bytes = tile.k * (tile.m * problem.a_bytes + tile.n * pair_share * problem.b_bytes)
+    buffers = schedule.stages * (stage_bytes + BARRIER_BYTES_PER_STAGE)
+    out_tile = tile.m * tile.n * problem.out_bytes
+    overlapped = schedule.epilogue >= 2
+    staging = tile.m * jnp.minimum(tile.n, EPILOGUE_COLUMNS) * problem.out_bytes
+    smem = jnp.where(
+        overlapped, buffers + staging, jnp.where(schedule.epilogue >= 1, jnp.maximum(buffers, out_tile), buffers)
+    )
+    smem = jnp.where(schedule.smem_measured_bytes > 0, schedule.smem_measured_bytes, smem)
+    in_tmem = gpu.mma.accumulator_in_tmem > 0
+    groups = jnp.where(overlapped & jnp.logical_not(in_tmem), 2.0, 1.0)
+    warps = schedule.warps_m * schedule.warps_n * groups
+    producer_warps = ceil_div(gpu.mma.async_copy_threads, WARP)
+    registers = warps * warp_registers(registers_per_thread(problem, schedule, gpu), gpu)
+    registers = registers + producer_warps * warp_registers(PRODUCER_REGISTERS, gpu)
+    columns = tile.n * jnp.where(overlapped, 2.0, 1.0)
+    return Footprint(
+        smem_bytes=smem,
+        threads=warps * WARP + gpu.mma.async_copy_threads,
+        registers=registers,
+        tmem_columns=jnp.where(in_tmem, _power_of_two_columns(columns), 0.0),
+    )
+
+
+def schedule_reason(
+    problem: Gemm, schedule: GemmSchedule, gpu: Gpu, occupied: Footprint, resident: Floats, rows: Floats, cols: Floats
+) -> Floats:
+    """The first `Reason` why a CTA of this schedule cannot be built, or why its launch order is kept elsewhere; else 0."""
+    tile = executed_tile(problem, schedule, gpu)
+    mma = gpu.mma
+    warps_m = jnp.where(mma.operands_in_smem > 0, schedule.warps_m / 4.0, schedule.warps_m)
+    larger = (schedule.tile_m > mma.m) & (tile.m > schedule.tile_m)
+    larger = larger | ((schedule.tile_n > mma.n) & (tile.n > schedule.tile_n)) | (tile.k > schedule.tile_k)
+    uneven = _uneven(tile.m, mma.m * warps_m) | _uneven(tile.n, mma.n * schedule.warps_n)
+    uneven_pair = _uneven(schedule.cluster_m, 2.0) | (schedule.tile_m < mma.m) | (mma.accumulator_in_tmem < 1)
+    align = jnp.minimum(problem.a_align_bytes, problem.b_align_bytes)
+    checks = (
+        (larger, Reason.MMA_SHAPE),
+        (uneven, Reason.WARP_TILE),
+        ((schedule.cta_pair > 0) & uneven_pair, Reason.CTA_PAIR),
+        ((mma.tma > 0) & (align < 16.0), Reason.ALIGNMENT),
+        (occupied.smem_bytes > gpu.smem_per_cta_max_bytes, Reason.SMEM),
+        (registers_per_thread(problem, schedule, gpu) > gpu.registers_per_thread_max, Reason.REGISTERS),
+        (occupied.threads > THREADS_PER_CTA_MAX, Reason.THREADS),
+        (occupied.registers > gpu.registers_per_sm, Reason.REGISTER_FILE),
+        (occupied.tmem_columns > gpu.tmem_columns, Reason.TMEM),
+        (resident < 1, Reason.SMEM),
+        (_same_order(schedule, rows, cols), Reason.SAME_ORDER),
+    )
+    reason = jnp.zeros_like(jnp.asarray(occupied.smem_bytes))
+    for failed, code in checks:
+        reason = jnp.where((reason < 1) & failed, float(code), reason)
+    return reason
+
+
+def _uneven(extent: Floats, part: Floats) -> Floats:
+    return extent - floor_div(extent, part) * part > 0
+
+
+def _same_order(schedule: GemmSchedule, rows: Floats, cols: Floats) -> Floats:
+    rows, cols = floor_div(rows, schedule.cluster_m), floor_div(cols, schedule.cluster_n)
+    narrow = jnp.where(schedule.raster_along_n > 0, rows, cols)
+    one_line = (jnp.minimum(rows, cols) < 2) & ((schedule.raster_along_n > 0) | (schedule.swizzle > 1))
+    return one_line | ((schedule.swizzle > 1) & (schedule.swizzle >= narrow))
+
+
+def _power_of_two_columns(columns: Floats) -> Floats:
+    allocated = jnp.full_like(jnp.asarray(columns), TMEM_COLUMNS_MIN)
+    for size in (32.0, 64.0, 128.0, 256.0, 512.0):
+        allocated = jnp.where(columns > size, 2.0 * size, allocated)
+    return allocated

@@ -1,0 +1,106 @@
+"""What a GEMM's loads move at every level: bytes a K-step, and the shares that L1.5 and L2 serve."""
+
+import jax.numpy as jnp
+
+from .._exact import ceil_div
+from .._pytree import pytree
+from ..l15 import l15_share
+from ..machine import Gpu
+from ..raster import panel_walk
+from ..reuse import l2_hits
+from ..sdcm import hit_probability
+from ..stream_k import stream_k_hits
+from ..types import Array, Floats, Gemm, GemmSchedule
+
+SECTOR_BYTES = 32.0
+ACCUMULATOR_BYTES = 4.0
+
+
+@pytree
+class Traffic:
+    """Mean bytes one CTA requests a K-step and who serves them."""
+
+    step_bytes: Array  # after multicast: what crosses the SM's port
+    l15_hit: Array  # share served by L1.5
+    l2_hit: Array  # share served by L1.5 or L2: the rest comes from DDR
+    workspace_miss: Array  # share of split-K's partial tiles that L2 cannot hold
+
+
+def sector_factor(run_bytes: Floats, align_bytes: Floats) -> Floats:
+    """Fetched over wanted bytes of runs of `run_bytes` contiguous bytes that start at multiples of `align_bytes`:
+    memory moves 32-byte sectors, and a run that does not start on one touches part of another."""
+    misaligned = jnp.maximum(SECTOR_BYTES - align_bytes, 0.0)
+    return jnp.maximum(run_bytes + misaligned, SECTOR_BYTES) / run_bytes
+
+
+def operand_traffic(
+    problem: Gemm, schedule: GemmSchedule, gpu: Gpu, rows: Floats, cols: Floats, slots: Floats
+) -> Traffic:
+    """Bytes and hit shares of the operand loads.
+
+    A cluster is one wider tile whose CTAs share their loads; splits are more batch entries with a shorter K walk; a
+    warm operand's first touch hits as far as L2 holds all that the kernel touches. Reuse: `jaxmodel.reuse`.
+
+    Args:
+        rows, cols: CTA tiles of the grid, whole clusters.
+        slots: CTAs at once.
+    """
+    cluster_m, cluster_n = schedule.cluster_m, schedule.cluster_n
+    cluster = cluster_m * cluster_n
+    steps = ceil_div(problem.k, schedule.tile_k)
+    split = schedule.split_k
+    depth = problem.k / steps
+    a_run = jnp.where(problem.a_k_major > 0, schedule.tile_k, schedule.tile_m) * problem.a_bytes
+    b_run = jnp.where(problem.b_k_major > 0, schedule.tile_k, schedule.tile_n) * problem.b_bytes
+    a_block = problem.m / rows * depth * problem.a_bytes * sector_factor(a_run, problem.a_align_bytes)
+    b_block = problem.n / cols * depth * problem.b_bytes * sector_factor(b_run, problem.b_align_bytes)
+    a_step, b_step = a_block / cluster_n, b_block / cluster_m
+
+    capacity = gpu.l2_capacity_bytes * gpu.l2_effective_ratio
+    walk = panel_walk(
+        rows / cluster_m,
+        cols / cluster_n,
+        schedule.raster_along_n,
+        schedule.swizzle,
+        a_block * cluster_m,
+        b_block * cluster_n,
+    )
+    tile_out_bytes = jnp.where(split > 1, ACCUMULATOR_BYTES, problem.out_bytes)
+    out_bytes = problem.m * problem.n / (rows * cols) * cluster * tile_out_bytes
+    batch, at_once, walk_steps = problem.batch * split, slots / cluster, steps / split
+    hits = l2_hits(walk, batch, at_once, walk_steps, out_bytes, capacity, gpu.l2_ways)
+    shared = stream_k_hits(walk, batch, at_once, walk_steps, out_bytes, capacity, gpu.l2_ways)
+    streaming = schedule.stream_k > 0
+    a_bytes = problem.m * problem.k * problem.batch * problem.a_bytes
+    b_bytes = problem.k * problem.n * problem.batch * problem.b_bytes
+    out_total = problem.m * problem.n * problem.batch
+    resident = hit_probability(a_bytes + b_bytes + out_total * problem.out_bytes, capacity, gpu.l2_ways)
+    a_hit = jnp.where(streaming, shared.rows, hits.rows)
+    b_hit = jnp.where(streaming, shared.cols, hits.cols)
+    a_hit = a_hit + jnp.where(streaming, shared.rows_cold, hits.rows_cold) * problem.a_warm * resident
+    b_hit = b_hit + jnp.where(streaming, shared.cols_cold, hits.cols_cold) * problem.b_warm * resident
+    step_bytes = a_step + b_step
+    l2_hit = jnp.clip((a_step * a_hit + b_step * b_hit) / step_bytes, 0.0, 1.0)
+
+    group_clusters = jnp.maximum(gpu.l15_group_sms / cluster, 1.0)
+    l15_hit = l15_share(
+        walk,
+        at_once,
+        walk_steps,
+        jnp.maximum(gpu.sm_count / cluster, 1.0),
+        group_clusters,
+        gpu.l15_capacity_bytes,
+        gpu.l15_ways,
+    )
+    workspace = out_total * split * ACCUMULATOR_BYTES
+    return Traffic(
+        step_bytes=step_bytes,
+        l15_hit=jnp.minimum(l15_hit, l2_hit),
+        l2_hit=l2_hit,
+        workspace_miss=1.0 - hit_probability(workspace, capacity, gpu.l2_ways),
+    )
+
+
+def partial_tiles(tiles: Floats, slots: Floats) -> Floats:
+    """Partial tiles that stream-K's slots hand to a peer: one a slot, fewer where the first tiles fill slots alone."""
+    return jnp.where(tiles < slots, slots - tiles, slots)

@@ -1,0 +1,80 @@
+"""The resource vector (eq 1): what a tile action asks of the nine pipelines, and how long each is busy with it.
+
+v_c = demand_c / (rate_c x share_c). Tensor cores, CUDA cores, SFU, TMEM and SMEM belong to an SM. The fabric port and
+L1.5 belong to an SM or a small group; L2, DDR and the network are shared by the SMs that are active.
+"""
+
+import jax.numpy as jnp
+
+from ._pytree import pytree
+from .machine import Gpu
+from .types import PIPELINES, Array, Floats
+
+
+@pytree
+class Demand:
+    """Amounts that one tile action asks of the pipelines, in the order of `PIPELINES`."""
+
+    tensor_flop: Array = 0.0
+    cuda_flop: Array = 0.0
+    sfu_op: Array = 0.0
+    tmem_bytes: Array = 0.0
+    smem_bytes: Array = 0.0
+    fabric_bytes: Array = 0.0  # through the SM's port, to L1.5 where there is one
+    l2_bytes: Array = 0.0
+    ddr_bytes: Array = 0.0  # in bytes read; written bytes count `ddr_write_cost` each
+    net_bytes: Array = 0.0
+
+
+def sm_rates(gpu: Gpu) -> tuple[Floats, ...]:
+    """One SM's rate on each pipeline when it has the shared ones to itself: flop/s, op/s or bytes/s.
+
+    A rate of 0 means that the part has no such pipeline: it is then never asked (0 / 0 is taken as 0 busy seconds).
+    """
+    clock = gpu.clock_hz
+    port = gpu.sm_port_bytes_per_clock * clock
+    group_share = gpu.l15_bytes_per_clock_group * clock / jnp.maximum(gpu.l15_group_sms, 1.0)
+    fabric = jnp.where(gpu.l15_capacity_bytes > 0, jnp.minimum(port, group_share), port)
+    return (
+        gpu.tensor_flop_per_clock_sm * gpu.tensor_efficiency * clock,
+        gpu.cuda_flop_per_clock_sm * clock,
+        gpu.sfu_op_per_clock_sm * clock,
+        gpu.tmem_bytes_per_clock_sm * clock,
+        gpu.smem_bytes_per_clock_sm * clock,
+        fabric,
+        gpu.l2_bytes_per_s,
+        gpu.ddr_bytes_per_s,
+        jnp.zeros_like(jnp.asarray(clock)),
+    )
+
+
+SHARED = tuple(name in ("l2", "ddr", "net") for name in PIPELINES)
+
+
+def busy_seconds(demand: Demand, gpu: Gpu, active_sms: Floats) -> tuple[Floats, ...]:
+    """Seconds each pipeline of one SM is busy with one action while `active_sms` SMs draw on the shared ones."""
+    amounts = (
+        demand.tensor_flop,
+        demand.cuda_flop,
+        demand.sfu_op,
+        demand.tmem_bytes,
+        demand.smem_bytes,
+        demand.fabric_bytes,
+        demand.l2_bytes,
+        demand.ddr_bytes,
+        demand.net_bytes,
+    )
+    busy = []
+    for amount, rate, shared in zip(amounts, sm_rates(gpu), SHARED, strict=True):
+        seconds = jnp.where(jnp.asarray(rate) > 0, amount / jnp.where(jnp.asarray(rate) > 0, rate, 1.0), 0.0)
+        busy.append(seconds * active_sms if shared else seconds)
+    return tuple(busy)
+
+
+def chip_seconds(demand: Demand, actions: Floats, gpu: Gpu) -> tuple[Floats, ...]:
+    """Seconds each pipeline needs for `actions` equal actions with every SM at its peak: a lower bound each."""
+    busy = busy_seconds(demand, gpu, 1.0)
+    return tuple(
+        seconds * actions if shared else seconds * actions / gpu.sm_count
+        for seconds, shared in zip(busy, SHARED, strict=True)
+    )
