@@ -1,0 +1,81 @@
+"""One number of a content file with where it comes from."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from .toml import Problems, did_you_mean, is_number
+
+KINDS = ("datasheet", "measured", "derived", "assumed", "fitted")
+_KEYS = ("value", "kind", "source", "note")
+
+
+@dataclass(frozen=True)
+class Datum:
+    """A value with its unit, its kind (one of `KINDS`), its source in words, and a note (may be empty)."""
+
+    value: float | tuple[int, ...]
+    unit: str
+    kind: str
+    source: str
+    note: str = ""
+
+    @property
+    def number(self) -> float:
+        """The value of a datum that is one number."""
+        if isinstance(self.value, tuple):
+            raise TypeError(f"a list of {len(self.value)} numbers ({self.unit}) is not one number")
+        return self.value
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {**asdict(self), "value": list(self.value) if isinstance(self.value, tuple) else self.value}
+
+
+def parse_datum(raw: Any, where: str, field: Any, sources: dict[str, str], problems: Problems) -> Datum | None:
+    """A datum from its TOML form `{ value = 1.0, kind = "measured", source = "...", note = "..." }`.
+
+    Args:
+        raw: what stands in the file.
+        where: dotted place, for messages.
+        field: a `Field`: unit, allowed range, one number or a list.
+        sources: long forms of source names; a source that is not among them stands for itself.
+        problems: what is wrong is added here.
+
+    Returns:
+        The datum, or None if anything is wrong with it.
+    """
+    if not isinstance(raw, dict):
+        problems.add(where, f"must be a table {{ value, kind, source }}, not {raw!r}")
+        return None
+    before = len(problems.lines)
+    for key in raw:
+        if key not in _KEYS:
+            problems.add(where, f"unknown key {key!r}; known: {', '.join(_KEYS)}{did_you_mean(key, _KEYS)}")
+    value = _value(raw, where, field, problems)
+    kind, source, note = raw.get("kind"), raw.get("source"), raw.get("note", "")
+    if kind is None:
+        problems.add(where, f"kind is missing: one of {', '.join(KINDS)}")
+    elif kind not in KINDS:
+        problems.add(where, f"kind is {kind!r}; allowed: {', '.join(KINDS)}{did_you_mean(str(kind), KINDS)}")
+    if not isinstance(source, str) or not source.strip():
+        problems.add(where, "source is missing: say in words where the value comes from")
+    if not isinstance(note, str):
+        problems.add(where, f"note must be text, not {note!r}")
+    if value is None or len(problems.lines) > before:
+        return None
+    return Datum(value, field.unit, str(kind), sources.get(str(source), str(source)), note)
+
+
+def _value(raw: dict[str, Any], where: str, field: Any, problems: Problems) -> float | tuple[int, ...] | None:
+    value = raw.get("value")
+    if "value" not in raw:
+        problems.add(where, f"value is missing: {field.allowed()}")
+    elif field.listed:
+        if isinstance(value, list) and value and all(is_number(v) and field.accepts(v) for v in value):
+            return tuple(int(v) for v in value)
+        problems.add(where, f"value is {value!r}; allowed: {field.allowed()}")
+    elif not is_number(value) or not field.accepts(value):
+        problems.add(where, f"value is {value!r}; allowed: {field.allowed()}")
+    else:
+        return int(value) if field.whole else float(value)  # type: ignore[arg-type]
+    return None
