@@ -21,7 +21,8 @@ class Walk:
 
     The long axis is walked inside a panel, the narrow axis is cut into panels of `panel` positions and runs fastest.
     An operand belongs to the axis that selects its block: A to the grid's rows (m), B to its columns (n).
-    A panel of one is the same order as one panel over swapped axes, and is always stored as the latter.
+    A panel of one is the same order as one panel over swapped axes, and panels one position long are the same order as
+    one panel; both are always stored as the one panel.
     """
 
     long: Array  # positions on the long axis
@@ -121,10 +122,11 @@ def panel_walk(rows: Array, cols: Array, along_n: Array, swizzle: Array, row_byt
     single = jnp.minimum(swizzle, jnp.where(along_n, rows, cols)) < 1.5
     long_is_rows = jnp.where(single, along_n > 0.5, along_n < 0.5)
     long, narrow = jnp.where(long_is_rows, rows, cols), jnp.where(long_is_rows, cols, rows)
+    one_panel = single | (long < 1.5)
     return Walk(
         long=long,
         narrow=narrow,
-        panel=jnp.where(single, narrow, jnp.minimum(swizzle, narrow)),
+        panel=jnp.where(one_panel, narrow, jnp.minimum(swizzle, narrow)),
         long_bytes=jnp.where(long_is_rows, row_bytes, col_bytes),
         narrow_bytes=jnp.where(long_is_rows, col_bytes, row_bytes),
         long_is_rows=long_is_rows,

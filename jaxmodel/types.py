@@ -42,7 +42,7 @@ class GemmSchedule:
     """One way to run a GEMM. `tile_*` is what ONE CTA computes; with `cta_pair` two CTAs share one tcgen05 instruction
     and the pair's tile is (2 tile_m) x tile_n.
 
-    Codes: `raster_along_n`, `persistent`, `stream_k`, `cta_pair` are 0 or 1; `epilogue` is one of EPILOGUE_*.
+    Codes: `swap_ab`, `raster_along_n`, `persistent`, `stream_k`, `cta_pair` are 0 or 1; `epilogue` is one of EPILOGUE_*.
     """
 
     tile_m: Array
@@ -54,6 +54,7 @@ class GemmSchedule:
     cluster_m: Array
     cluster_n: Array
     cta_pair: Array
+    swap_ab: Array  # 1: the tile's rows run along the problem's n (the transposed product), for few rows of A
     raster_along_n: Array  # 0: walk along m inside a panel of `swizzle` tile columns; 1: along n, panel of tile rows
     swizzle: Array  # panel width in clusters; CUTLASS swizzle, Triton GROUP_M (along n)
     persistent: Array

@@ -4,6 +4,8 @@ One CTA computes a tile_m x tile_n tile of one batch entry over tile_k-deep K-st
 executes (tiles and instructions rounded up), bytes count what is fetched (partial tiles are partial).
 """
 
+import dataclasses
+
 import jax.numpy as jnp
 
 from .._exact import ceil_div, floor_div
@@ -33,6 +35,27 @@ class Grid:
     resident: Array  # CTAs an SM
     sms: Array  # SMs the launch may use
     slots: Array  # CTAs at once
+
+
+def oriented(problem: Gemm, swap_ab: Floats) -> Gemm:
+    """The product as the tiles see it: with `swap_ab` out^T = B^T A^T, so m and n, A and B change places."""
+
+    def pick(straight: Floats, swapped: Floats) -> Floats:
+        return jnp.where(swap_ab > 0, swapped, straight)
+
+    return dataclasses.replace(
+        problem,
+        m=pick(problem.m, problem.n),
+        n=pick(problem.n, problem.m),
+        a_bytes=pick(problem.a_bytes, problem.b_bytes),
+        b_bytes=pick(problem.b_bytes, problem.a_bytes),
+        a_k_major=pick(problem.a_k_major, problem.b_k_major),
+        b_k_major=pick(problem.b_k_major, problem.a_k_major),
+        a_align_bytes=pick(problem.a_align_bytes, problem.b_align_bytes),
+        b_align_bytes=pick(problem.b_align_bytes, problem.a_align_bytes),
+        a_warm=pick(problem.a_warm, problem.b_warm),
+        b_warm=pick(problem.b_warm, problem.a_warm),
+    )
 
 
 def grid(problem: Gemm, schedule: GemmSchedule, resident: Floats, gpu: Gpu) -> Grid:
@@ -86,7 +109,8 @@ def store_demand(problem: Gemm, schedule: GemmSchedule, gpu: Gpu, cut: Grid, tra
     # an MMA fragment row holds 4 x 2 neighbouring elements: a direct store fills part of each 32-byte sector
     fragment_bytes = 8.0 * out_bytes
     misaligned = jnp.maximum(32.0 - problem.out_align_bytes, 0.0)
-    run_bytes = jnp.where(staged, schedule.tile_n * out_bytes, jnp.minimum(fragment_bytes, 32.0))
+    row = jnp.where(schedule.swap_ab > 0, schedule.tile_m, schedule.tile_n)  # of the output in memory
+    run_bytes = jnp.where(staged, row * out_bytes, jnp.minimum(fragment_bytes, 32.0))
     sectors = jnp.where(staged, (run_bytes + misaligned) / run_bytes, 32.0 / run_bytes)
     written = mean_elements * out_bytes
     read = mean_elements * c_in_bytes
@@ -126,8 +150,8 @@ def reduction_seconds(
 ) -> tuple[Floats, Floats]:
     """What split-K's reduction and stream-K's fix-up add, and the workspace they need.
 
-    Split-K: a dependent kernel reads the partial tiles and writes the output. Stream-K: a tile whose K-steps two slots
-    share is finished by one of them, which waits for the other's partial tile.
+    Split-K: a dependent kernel reads the partial tiles and writes the output. Stream-K: a tile whose K-steps several
+    slots share is finished by one of them, which takes its peers' partial tiles one after the other through its port.
 
     Returns:
         (seconds, workspace bytes).
@@ -138,8 +162,11 @@ def reduction_seconds(
     l2_s = (workspace + out_bytes) / gpu.l2_bytes_per_s
     ddr_s = (workspace * traffic.workspace_miss + out_bytes * gpu.ddr_write_cost) / gpu.ddr_bytes_per_s
     split_s = gpu.dependent_launch_s + jnp.maximum(l2_s, ddr_s)
-    fixup_workspace = partial_tiles(cut.tiles, cut.slots) * schedule.tile_m * schedule.tile_n * ACCUMULATOR_BYTES
-    fixup_s = gpu.fixup_latency_s + 2.0 * fixup_workspace / gpu.l2_bytes_per_s
+    partial_bytes = schedule.tile_m * schedule.tile_n * ACCUMULATOR_BYTES
+    fixup_workspace = partial_tiles(cut.tiles, cut.slots) * partial_bytes
+    peers = jnp.maximum(ceil_div(cut.slots, cut.tiles) - 1.0, 1.0)
+    port_s = partial_bytes / (gpu.sm_port_bytes_per_clock * gpu.clock_hz)
+    fixup_s = peers * (gpu.fixup_latency_s + port_s) + 2.0 * fixup_workspace / gpu.l2_bytes_per_s
     split = schedule.split_k > 1
     seconds = jnp.where(split, split_s, jnp.where(shared > 0, fixup_s, 0.0))
     return seconds, jnp.where(split, workspace, jnp.where(shared > 0, fixup_workspace, 0.0))
@@ -191,6 +218,7 @@ def cost(problem: Gemm, schedule: GemmSchedule, gpu: Gpu) -> Cost:
 
     Equations: docs/how-the-model-works.md, after TileSight (arXiv 2607.22432) eqs 1-10.
     """
+    problem = oriented(problem, schedule.swap_ab)
     occupied = footprint(problem, schedule, gpu)
     resident, limiter = residency(occupied, gpu)
     cut = grid(problem, schedule, resident, gpu)
