@@ -37,7 +37,7 @@ class Axis:
         if not self.fields or len(set(self.fields)) != len(self.fields):
             raise UserError(f"axis {self.name!r}: fields {list(self.fields)} must be one or more different names")
         if not self.values:
-            raise UserError(f"axis {self.name!r} has no values: list at least one")
+            raise UserError(f"axis {self.name!r}: no values: list at least one")
         if len(self.labels) != len(self.values):
             raise UserError(f"axis {self.name!r}: {len(self.values)} values but {len(self.labels)} labels")
         for entry, label in zip(self.values, self.labels, strict=True):
@@ -48,10 +48,10 @@ class Axis:
                     raise UserError(
                         f"axis {self.name!r}: {field} = {value!r} is not allowed: a whole number from 0 to 2^24"
                     )
-        for kind, entries in (("value", self.values), ("label", self.labels)):
+        for kind, entries in (("label", self.labels), ("value", self.values)):
             repeated = _first_repeated(entries)
             if repeated is not None:
-                raise UserError(f"axis {self.name!r} lists the {kind} {repeated!r} twice: keep it once")
+                raise UserError(f"axis {self.name!r}: the {kind} {repeated!r} is listed twice: keep it once")
 
     @classmethod
     def of(cls, name: str, values: Sequence[int]) -> "Axis":

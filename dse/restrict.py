@@ -120,7 +120,7 @@ def _read_word(name: str, word: str) -> tuple[Wanted, ...]:
 
 
 def _as_list(wanted: object) -> list:
-    return [wanted] if isinstance(wanted, int | str | Between) else list(wanted)  # type: ignore[call-overload]
+    return list(wanted) if isinstance(wanted, Iterable) and not isinstance(wanted, str) else [wanted]
 
 
 def _axis_that_sets(axes: Sequence[Axis], name: str, fixed: Mapping[str, int], space: str) -> Axis:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import jax
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Space:
     """All combinations of the axes' entries, each met exactly once.
 
@@ -55,6 +55,12 @@ class Space:
             for entry in entries:
                 if entries.count(entry) > 1:
                     raise UserError(f"the space {self.name} sets the {kind} {entry!r} twice: set it once")
+
+    def __repr__(self) -> str:
+        return f"<Space {self.name} {self.dtype}: {' x '.join(map(str, self.radices))} = {self.size:,} schedules>"
+
+    def __hash__(self) -> int:
+        return hash(self.hash)  # mappings have no hash of their own; a space may be a static argument of `jit`
 
     @cached_property
     def radices(self) -> tuple[int, ...]:
@@ -162,9 +168,11 @@ class Space:
         Raises:
             UserError: an index below 0 or past the end.
         """
-        at = np.asarray(indices, dtype=np.int64 if self.size < 2**63 else object).reshape(-1)
-        if len(at) and (at.min() < 0 or at.max() >= self.size):
-            self._checked(int(at.min()) if at.min() < 0 else int(at.max()))
+        at = np.asarray(indices, dtype=object if self.size >= 2**63 else None).reshape(-1)
+        if len(at):
+            self._checked(int(at.min()))
+            self._checked(int(at.max()))
+        at = at.astype(np.int64 if self.size < 2**63 else object)
         columns = {}
         for axis, stride in zip(self.axes, self.strides, strict=True):
             digit = (at // stride % axis.radix).astype(np.int64)

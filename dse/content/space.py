@@ -118,6 +118,10 @@ def _load_file(path: Path, dtype: str, below: tuple[Path, ...]) -> Space:
     for key in ("fixed", "restrict", "presets"):
         if not isinstance(content.get(key, {}), dict):
             problems.add(key, f"must be a table, [{key}]")
+            content[key] = {}
+    for name, preset in content.get("presets", {}).items():
+        if not isinstance(preset, dict):
+            problems.add(f"presets.{name}", f"must be a table, [presets.{name}]")
     if not isinstance(content.get("axis", []), list):
         problems.add("axis", "must be a list of tables, [[axis]]")
     for key in ("kernel", "family", "base", "name", "preset", "text"):
