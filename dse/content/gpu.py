@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ..errors import UserError, unknown
 from .datum import Datum
 from .dtypes import DTYPE_BYTES, default_accumulator
@@ -109,7 +107,7 @@ class GpuFile:
         dtype: str = "bf16",
         accumulator: str | None = None,
         family: str | None = None,
-        float_dtype: Any = np.float32,
+        float_dtype: Any = "float32",
         clock: str = "boost",
     ) -> "Gpu":
         """The model's record for one input type, accumulator and instruction family.
@@ -118,12 +116,14 @@ class GpuFile:
             dtype: input type, one of `dtypes()`.
             accumulator: "fp32", "fp16" or "int32"; by default int32 for integers, fp32 for floating types.
             family: "mma_sync", "wgmma" or "tcgen05"; by default the fastest.
-            float_dtype: of every leaf, np.float32 or np.float64.
+            float_dtype: of every leaf, e.g. np.float32 or np.float64.
             clock: "boost", or "sustained" for kernels that keep the tensor cores busy for milliseconds.
 
         Raises:
             UserError: the part has no such type, accumulator, family or clock; the message says what it has.
         """
+        import numpy as np  # here, so that `dse --help` stays fast
+
         from jaxmodel.machine import Gpu, Mma
 
         if clock not in ("boost", "sustained"):

@@ -1,5 +1,6 @@
 """A GPU file's tables, checked: inheritance resolved, every problem in one message."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,13 @@ def inconsistencies(values: dict[str, Datum]) -> list[tuple[str, str]]:
     return found
 
 
+def moves_peaks(names: Iterable[str]) -> bool:
+    """True if changing these fields makes a datasheet's stated peaks wrong: they are not inherited then."""
+    return any(
+        name in ("sm_count", "boost_hz", "clock_hz") or name.startswith(("tensor.", "tensor_flop")) for name in names
+    )
+
+
 def gpc_layout(gpc_sms: tuple[int, ...], sm_count: int) -> tuple[int, ...]:
     """The GPCs of a chip with another number of SMs: further GPCs of the same sizes, in the same order; the last may
     be cut short."""
@@ -92,6 +100,8 @@ def _read(path: Path, chain: tuple[Path, ...]) -> GpuTables:
     raw = read_toml(path)
     problems = Problems(str(path))
     tables = _base(raw, path, (*chain, where), problems)
+    if moves_peaks(name for table in raw.values() if isinstance(table, dict) for name in table) or "tensor" in raw:
+        tables.peaks = {}
     own = _tables(raw, tables, problems)
     if "sm_count" in own and "gpc_sms" not in own and "gpc_sms" in tables.values:
         old = tables.values["gpc_sms"]

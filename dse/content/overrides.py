@@ -12,14 +12,17 @@ from dataclasses import dataclass, replace
 
 from .datum import Datum
 from .gpu_fields import FIELDS, TENSOR, Field
-from .gpu_parse import GpuTables, gpc_layout, inconsistencies
+from .gpu_parse import GpuTables, gpc_layout, inconsistencies, moves_peaks
 from .toml import Problems, did_you_mean
 
 TENSOR_RATE = "tensor_flop_per_clock_sm"
 CLOCK = "clock_hz"
 _NAMES = (*FIELDS, TENSOR_RATE, CLOCK)
 _FACTOR = re.compile(r"^\s*(?:([0-9_.]+(?:[eE][+-]?[0-9]+)?)\s*[xX×]|([+-][0-9_.]+)\s*%)\s*$")
-_UNITS = "b bytes kb kib mb mib gb gib tb tib hz khz mhz ghz s ms us ns w kw gbs gbps tbs tbps mbps pj nj percent pct".split()
+_UNITS = frozenset(
+    ("b", "bytes", "kb", "kib", "mb", "mib", "gb", "gib", "tb", "tib", "hz", "khz", "mhz", "ghz", "s", "ms", "us", "ns")
+    + ("w", "kw", "gbs", "gbps", "tbs", "tbps", "mbps", "pj", "nj", "percent", "pct")
+)
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,8 @@ def apply_overrides(tables: GpuTables, overrides: Mapping[str, str | float], nam
         for line in inconsistencies(tables.values):
             problems.add(*line)
     problems.raise_if_any()
+    if moves_peaks(wanted):
+        tables.peaks = {}
     return tuple(said)
 
 
@@ -140,9 +145,8 @@ def _apply(
         return
     rounded = field.whole and change.of(old.number) != new
     _put(tables, target, new, f"--set {target}={change.text}, was {old.number:g}")
-    said.append(
-        f"{target}: {_shown(old.number)} -> {_shown(new)} ({change.text}{', rounded to a whole number' if rounded else ''})"
-    )
+    how = f"{change.text}, rounded to a whole number" if rounded else change.text
+    said.append(f"{target}: {_shown(old.number)} -> {_shown(new)} ({how})")
     follow = FOLLOWERS.get(target)
     if follow is not None and old.number:
         for name, value in follow(tables.values, old.number, float(new)).items():
