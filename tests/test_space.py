@@ -101,7 +101,7 @@ def test_decode_goes_past_32_bits_and_compiles_once():
 
 
 def test_a_field_with_one_value_decodes_to_a_scalar():
-    decoded = load_space(axes={"tile_m": 128}).decode(np.zeros(8, np.int32), 8)
+    decoded = load_space(axes={"tile_m": 128}).decode(np.zeros(9, np.int32), 8)
     assert decoded["tile_m"].shape == decoded["cta_pair"].shape == ()
     assert decoded["tile_n"].shape == (8,)
 
@@ -138,7 +138,9 @@ def test_spaces_fill_every_field_of_a_schedule(name, dtype):
 def test_no_two_indices_are_the_same_schedule(name):
     space = load_space("gemm", name)
     coarse = {
-        axis.name: axis.labels[:3] for axis in space.axes if axis.name not in ("raster", "launch", "cluster", "warps")
+        axis.name: axis.labels[:3]
+        for axis in space.axes
+        if axis.name not in ("operands", "raster", "launch", "cluster", "warps")
     }
     part = space.restrict(coarse)
     assert part.size > 10_000
@@ -165,7 +167,7 @@ def test_presets_are_sub_spaces(name, preset):
     last = np.unique(np.linspace(0, part.size - 1, 50).astype(np.int64))
     for index in last:
         assert whole.schedule(whole.index_of_schedule(part.schedule(int(index)))) == part.schedule(int(index))
-    limits = {"library": (1_000, 10_000), "quick": (70_000, 150_000)}.get(preset, (20_000, 2_000_000))
+    limits = {"library": (1_000, 20_000), "quick": (70_000, 150_000)}.get(preset, (20_000, 2_000_000))
     assert limits[0] <= part.size <= limits[1]
 
 
@@ -219,7 +221,7 @@ def test_the_hash_follows_what_an_index_means():
     others = [
         load_space(dtype="fp8"), load_space("gemm", "tcgen05"), load_space(axes={"tile_m": [64, 128]}),
         dataclasses.replace(space, axes=tuple(turned)),
-        dataclasses.replace(space, axes=(space.axes[0].keep([1, 0, 2, 3]), *space.axes[1:])),
+        dataclasses.replace(space, axes=(space.axes[0].keep([1, 0]), *space.axes[1:])),
         dataclasses.replace(space, fixed={**space.fixed, "cta_pair": 1}),
     ]  # fmt: skip
     assert len({space.hash, *(other.hash for other in others)}) == len(others) + 1
@@ -293,11 +295,11 @@ def test_other_errors():
     for index in (-1, size, 2**70):
         assert error_of(space.digits, index) == f"index {index} is not in the space gemm/wgmma: 0 to {size - 1}"
         assert error_of(space.rows, [0, index]) == f"index {index} is not in the space gemm/wgmma: 0 to {size - 1}"
-    assert error_of(space.index_of, [0] * 7) == "the space gemm/wgmma has 8 axes, but 7 digits were given"
-    assert error_of(space.index_of, [0, 0, 0, 9, 0, 0, 0, 0]) == "digit 9 of axis 'stages' is not allowed: 0 to 8"
+    assert error_of(space.index_of, [0] * 7) == "the space gemm/wgmma has 9 axes, but 7 digits were given"
+    assert error_of(space.index_of, [0, 0, 0, 0, 9, 0, 0, 0, 0]) == "digit 9 of axis 'stages' is not allowed: 0 to 8"
     assert error_of(space.axis, "stage").startswith("unknown axis 'stage'; known:")
     twice = (space.axes[0], space.axes[0])
-    assert "sets the axis 'tile_m' twice" in error_of(dataclasses.replace, space, axes=twice)
+    assert "sets the axis 'operands' twice" in error_of(dataclasses.replace, space, axes=twice)
     assert "axis 'x': '1' must set a, b, but sets (1,)" in error_of(Axis, "x", ("a", "b"), ((1,),), ("1",))
     assert "1 values but 2 labels" in error_of(Axis, "x", ("a",), ((1,),), ("1", "2"))
     assert "must be one or more different names" in error_of(Axis, "x", ("a", "a"), ((1, 1),), ("1",))

@@ -1,8 +1,10 @@
 """Space files: the user's own spaces, and what is said about wrong ones."""
 
+from pathlib import Path
+
 import pytest
 
-from dse.content.space import load_space
+from dse.content.space import list_spaces, load_space
 from dse.errors import UserError
 
 
@@ -74,6 +76,18 @@ def test_a_space_from_nothing(tmp_path):
     assert space.labels(1)["rest"] == "2/direct"
 
 
+def test_the_page_about_spaces_is_right(tmp_path):
+    page = (Path(__file__).parent.parent / "docs" / "spaces.md").read_text()
+    for entry in list_spaces():
+        row = next(line for line in page.splitlines() if line.startswith(f"| {entry.name} "))
+        assert row.endswith(f"| {load_space(entry.name).size / 1e6:.1f} million |")
+    example = write(tmp_path, page.split("```toml\n")[1].split("```")[0])
+    assert load_space(example, preset="deep").axis("stages").column("stages") == (10, 12, 14, 16)
+    names = {}
+    exec(page.split("```python\n")[1].split("```")[0], names)
+    assert names["space"].axis("tile_m").values == ((64,), (128,))
+
+
 BAD_FILES = [
     (
         'kernel = "gemm"',
@@ -134,6 +148,14 @@ def test_wrong_files_say_what_is_wrong(tmp_path, text, expected):
 
 
 BAD_AXES = [
+    (
+        'name = "x"\ndefaults = 3\ngroups = [{ stages = 3 }]',
+        "axis 'x': defaults must be a table { FIELD = VALUE, .. }, not 3",
+    ),
+    (
+        'name = "stages"\ndefaults = { swizzle = 1 }\nvalues = [3]',
+        "axis 'stages': defaults go with groups only",
+    ),
     (
         "values = [3]",
         'axis[0]: must be a table with a name, e.g. [[axis]] name = "stages"',

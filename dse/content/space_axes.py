@@ -2,20 +2,22 @@
 
 Three ways to say what an axis holds: `values = [...]` or `range = { from, to, step }` for an axis that sets the one
 field of its own name (`bytes = [...]` where the field is a depth), and `groups = [{ label, field = value or list }]`
-for a compound axis: a group stands for all combinations of its lists, the last one fastest.
+for a compound axis: a group stands for all combinations of its lists, the last one fastest. `defaults = { .. }` holds
+what a group does not say itself.
 """
 
 import itertools
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..axis import Axis
 from ..errors import UserError
 from ..restrict import code_value
 from .toml import Problems, did_you_mean
 
+Codes: TypeAlias = Mapping[str, tuple[str, ...]]
 WAYS = ("values", "range", "bytes", "groups")
-KEYS = ("name", "extend", *WAYS)
+KEYS = ("name", "extend", "defaults", *WAYS)
 
 
 def read_axis(
@@ -23,7 +25,7 @@ def read_axis(
     where: str,
     base: Mapping[str, Axis],
     known: Mapping[str, Any],
-    codes: Mapping[str, tuple[str, ...]],
+    codes: Codes,
     element_bytes: float,
     problems: Problems,
 ) -> Axis | None:
@@ -53,13 +55,15 @@ def read_axis(
     ways = [way for way in WAYS if way in table]
     if len(ways) != 1:
         problems.add(where, f"needs exactly one of {', '.join(WAYS)}; it has {', '.join(ways) or 'none'}")
+    if "defaults" in table and ways != ["groups"]:
+        problems.add(where, "defaults go with groups only")
     if table.get("extend") and name not in base:
         problems.add(where, f"cannot be extended: the base has no such axis{did_you_mean(name, base)}")
     if len(problems.lines) > before:
         return None
     try:
         axis = (
-            _read_groups(name, table["groups"], known, codes)
+            _read_groups(name, table, known, codes)
             if ways == ["groups"]
             else _read_list(name, ways[0], table[ways[0]], known, element_bytes)
         )
@@ -97,9 +101,13 @@ def _read_range(content: Any) -> range:
     return range(first, last + 1, step)
 
 
-def _read_groups(name: str, groups: Any, known: Mapping[str, Any], codes: Mapping[str, tuple[str, ...]]) -> Axis:
+def _read_groups(name: str, table: Mapping[str, Any], known: Mapping[str, Any], codes: Codes) -> Axis:
+    groups, defaults = table["groups"], table.get("defaults", {})
     if not isinstance(groups, list) or not groups or not all(isinstance(group, dict) for group in groups):
         raise UserError("groups must be a list of tables { label = .., FIELD = VALUE or LIST, .. }")
+    if not isinstance(defaults, dict):
+        raise UserError(f"defaults must be a table {{ FIELD = VALUE, .. }}, not {defaults!r}")
+    groups = [defaults | group for group in groups]
     fields = tuple(field for field in groups[0] if field != "label")
     values: list[tuple[int, ...]] = []
     labels = []
@@ -116,7 +124,7 @@ def _read_groups(name: str, groups: Any, known: Mapping[str, Any], codes: Mappin
     return Axis(name, fields, tuple(values), tuple(labels))
 
 
-def _number(field: str, value: Any, codes: Mapping[str, tuple[str, ...]]) -> int:
+def _number(field: str, value: Any, codes: Codes) -> int:
     number = code_value(field, value, codes)
     if isinstance(number, str):
         names = f"; allowed: {', '.join(codes[field])}" if field in codes else ": a whole number"
