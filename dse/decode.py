@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from .space import Space
 
 # Neighbouring axes share one table whose entries pack several fields into one uint32. The GEMM spaces (15 or 16 varying
-# fields) then decode in 1.7 ns a candidate on one core (65,536 lanes, EPYC with AVX-512), against 2.8 to 3.7 with a table
-# an axis, 4.6 with a gather a field and 5.8 with where-chains. Tables above 1,024 entries gain nothing.
+# fields) then decode in 1.7 ns a candidate on one core (65,536 lanes, EPYC with AVX-512), against 2.8 to 3.7 with a
+# table an axis, 4.6 with a gather a field and 5.8 with where-chains. Tables above 1,024 entries gain nothing.
 TABLE_ENTRIES = 1024
 WORD_BITS = 32
 
