@@ -1,0 +1,112 @@
+"""Names, units and meanings of the columns that result tables and files have."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+# name -> (unit, meaning); "1" is a pure number
+SCHEDULE_COLUMNS: dict[str, tuple[str, str]] = {
+    "tile_m": ("1", "rows of the output tile of one CTA"),
+    "tile_n": ("1", "columns of the output tile of one CTA"),
+    "tile_k": ("1", "depth of one K-step, elements"),
+    "swap_ab": ("1", "1: the tile's rows run along the problem's n (the transposed product)"),
+    "stages": ("1", "K-steps held in shared memory at once"),
+    "warps_m": ("1", "warps along tile_m"),
+    "warps_n": ("1", "warps along tile_n"),
+    "cluster_m": ("1", "CTAs of a cluster along m"),
+    "cluster_n": ("1", "CTAs of a cluster along n"),
+    "cta_pair": ("1", "1: two CTAs share one tcgen05 instruction"),
+    "raster_along_n": ("1", "1: tiles are launched along n inside a panel of tile rows; 0: along m"),
+    "swizzle": ("1", "width of a launch panel, clusters"),
+    "persistent": ("1", "1: one CTA a slot works through many tiles"),
+    "sms_free": ("1", "SMs that a persistent grid leaves free"),
+    "split_k": ("1", "parts that the K loop is split into"),
+    "stream_k": ("1", "1: the last waves are shared by K-steps"),
+    "epilogue": ("code", "0 direct, 1 staged through shared memory, 2 overlapped with the next main loop"),
+    "registers_measured": ("1", "measured registers of a thread; 0: estimated"),
+    "smem_measured_bytes": ("B", "measured shared memory of a CTA; 0: estimated"),
+}
+COST_COLUMNS: dict[str, tuple[str, str]] = {
+    "latency_s": ("s", "latency of the whole kernel"),
+    "reason": ("code", "why the schedule cannot run, jaxmodel.reasons.Reason; 0: it can"),
+    "bound": ("code", "what binds, index into jaxmodel.types.BOUNDS"),
+    "pipeline_tensor_s": ("s", "the whole demand on the tensor cores over its peak rate"),
+    "pipeline_cuda_s": ("s", "the whole demand on the CUDA cores over its peak rate"),
+    "pipeline_sfu_s": ("s", "the whole demand on the special function units over its peak rate"),
+    "pipeline_tmem_s": ("s", "the whole demand on tensor memory over its peak rate"),
+    "pipeline_smem_s": ("s", "the whole demand on shared memory over its peak rate"),
+    "pipeline_l15_s": ("s", "the whole demand on the SMs' ports to L1.5 and L2 over its peak rate"),
+    "pipeline_l2_s": ("s", "the whole demand on L2 over its peak rate"),
+    "pipeline_ddr_s": ("s", "the whole demand on DRAM over its peak rate"),
+    "pipeline_net_s": ("s", "the whole demand on the network over its peak rate"),
+    "prologue_s": ("s", "filling the pipeline"),
+    "steady_s": ("s", "main loop"),
+    "epilogue_s": ("s", "writing results that nothing hides"),
+    "tail_s": ("s", "last, partly filled wave"),
+    "reduction_s": ("s", "adding up split or shared tiles"),
+    "launch_s": ("s", "launching the kernel"),
+    "flop": ("FLOP", "useful floating-point operations"),
+    "l15_bytes": ("B", "bytes that the SMs request"),
+    "l2_bytes": ("B", "bytes through L2"),
+    "ddr_read_bytes": ("B", "bytes read from DRAM"),
+    "ddr_write_bytes": ("B", "bytes written to DRAM"),
+    "ddr_bytes": ("B", "bytes read from and written to DRAM"),
+    "l15_hit": ("1", "share of all requested bytes found in L1.5"),
+    "l2_hit": ("1", "share of all requested bytes found in L1.5 or L2"),
+    "waves": ("1", "waves of CTAs"),
+    "ctas_per_sm": ("1", "CTAs resident on an SM"),
+    "occupancy_limiter": ("code", "what limits the CTAs on an SM, index into jaxmodel.types.OCCUPANCY_LIMITERS"),
+    "registers_per_thread": ("1", "registers of a thread"),
+    "smem_bytes": ("B", "shared memory of a CTA"),
+    "threads": ("1", "threads of a CTA"),
+    "workspace_bytes": ("B", "global memory for partial results"),
+    "sms_used": ("1", "SMs that the kernel occupies"),
+    "energy_j": ("J", "energy of the whole kernel"),
+}
+CODES = ("reason", "bound", "occupancy_limiter")  # whole numbers; beside each stands a column of words
+
+
+def describe(name: str) -> tuple[str, str]:
+    """Unit and meaning of a column."""
+    if name == "index":
+        return "1", "number of the schedule in its space: mixed-radix, the last axis fastest"
+    if name.removesuffix("_name") in CODES and name.endswith("_name"):
+        return "text", f"{name.removesuffix('_name')} in words"
+    return (SCHEDULE_COLUMNS | COST_COLUMNS).get(name, ("text", f"axis {name} of the space"))
+
+
+def cost_columns(cost: Any) -> dict[str, Any]:
+    """A cost record as one array a column, in the order of `COST_COLUMNS`; `pipeline_s` becomes a column a pipeline."""
+    from jaxmodel.types import PIPELINES
+
+    columns: dict[str, Any] = {}
+    for f in fields(cost):
+        value = getattr(cost, f.name)
+        if isinstance(value, tuple):
+            columns |= {f"pipeline_{name}_s": entry for name, entry in zip(PIPELINES, value, strict=True)}
+        else:
+            columns[f.name] = value
+    return in_order(columns)
+
+
+def in_order(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Cost columns in the order of `COST_COLUMNS`, whatever the order they come in (`jit` sorts names)."""
+    return {name: columns[name] for name in COST_COLUMNS if name in columns}
+
+
+def code_names(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The columns of words that stand beside the codes among `columns`."""
+    from jaxmodel.reasons import Reason
+    from jaxmodel.types import BOUNDS, OCCUPANCY_LIMITERS
+
+    reasons = np.array([reason.name for reason in sorted(Reason)], dtype=object)
+    words = {"reason": reasons, "bound": np.array(BOUNDS, object), "occupancy_limiter": np.array(OCCUPANCY_LIMITERS)}
+    return {
+        f"{name}_name": words[name].astype(object)[
+            np.clip(np.asarray(columns[name]).astype(int), 0, len(words[name]) - 1)
+        ]
+        for name in CODES
+        if name in columns
+    }

@@ -1,0 +1,127 @@
+"""What every executor runs: chunks of a job on one device, and the order in which a sweep's parts are worked off."""
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ..job import SweepJob
+from ..platform import is_accelerator
+from ..reduce import Bounds, ChunkResult, chunk_spec, compiled_chunk, counts_of, survivors_of
+from ..state import BoundsKeeper, Collector, Range, SweepState
+from . import PartSink
+
+CPU_LANES = 2**16
+ACCELERATOR_LANES = 2**20
+SCOUTS = 8
+
+
+class ChunkRunner:
+    """Evaluates a job's chunks on one device with one compiled function.
+
+    Args:
+        job: what to sweep.
+        device: a jax device; None: jax's default.
+        compact: reduce further on the device; None: where the device is an accelerator.
+        everything: keep every field of every candidate, for files that hold all rows.
+    """
+
+    def __init__(
+        self, job: SweepJob, device: Any = None, compact: bool | None = None, everything: bool = False
+    ) -> None:
+        import jax
+
+        device = device if device is not None else jax.devices()[0]
+        compact = is_accelerator(device) if compact is None else compact
+        self.lanes = chunk_lanes(job, device)
+        self.spec = chunk_spec(job, self.lanes, compact, everything)
+        self._job = job
+        self._chunk = compiled_chunk(self.spec)
+        self._first_call = threading.Lock()
+        self._compiled = False
+        self._fixed = jax.device_put((job.problem_arrays, job.gpu), device)
+
+    def run(self, start: int, stop: int, bounds: Bounds, collector: Collector) -> ChunkResult:
+        """Evaluates [start, stop), at most `lanes` indices, and adds the outcome to the collector."""
+        digits = self._job.space.start_digits(start)
+        arguments = (digits, np.int32(stop - start), *self._fixed, bounds.threshold, bounds.pivots)
+        if self._compiled:
+            result = self._chunk(*arguments)
+        else:
+            with self._first_call:  # one thread compiles, the others wait
+                result = self._chunk(*arguments)
+                self._compiled = True
+        lanes, values = survivors_of(self.spec, result)
+        collector.add(start, stop, counts_of(self.spec, result), lanes + (start - self._job.start), values)
+        return result
+
+
+def chunk_lanes(job: SweepJob, device: Any) -> int:
+    """Candidates a chunk: the job's own, else what suits the device."""
+    if job.chunk_lanes is not None:
+        return job.chunk_lanes
+    return ACCELERATOR_LANES if is_accelerator(device) else CPU_LANES
+
+
+def cut(start: int, stop: int, length: int, origin: int = 0) -> Iterator[Range]:
+    """[start, stop) cut at `origin` plus multiples of `length`."""
+    while start < stop:
+        end = min(stop, start + length - (start - origin) % length)
+        yield start, end
+        start = end
+
+
+def tasks(job: SweepJob, done: SweepState, length: int, lanes: int, scouts: bool = True) -> Iterator[Range]:
+    """What is left of a job, each index once.
+
+    First come single chunks spread over the whole range, so that the bounds are tight before the bulk runs; then the
+    rest in order, cut at multiples of `length` from the job's start.
+    """
+    spread: list[Range] = []
+    if scouts and not done.ranges:
+        chunks = -(-job.candidates // lanes)
+        for place in sorted({(2 * i + 1) * chunks // (2 * SCOUTS) for i in range(SCOUTS)}):
+            start = job.start + place * lanes
+            spread.append((start, min(start + lanes, job.end)))
+    yield from spread
+    known = SweepState(tuple(sorted((*done.ranges, *spread))), done.counts, done.top, done.front)
+    for start, stop in known.missing(job.start, job.end):
+        yield from cut(start, stop, length, job.start)
+
+
+def run_task(
+    runner: ChunkRunner,
+    task: Range,
+    collector: Collector,
+    keeper: BoundsKeeper,
+    stopped: Callable[[], bool],
+    after_chunk: Callable[[Collector], None],
+    sink: PartSink | None,
+) -> None:
+    """Evaluates a task chunk by chunk into the collector.
+
+    Where rows go to a sink, the task counts only as a whole: a stop, or an error, leaves neither a part nor anything
+    in the collector. Else `after_chunk` may take what was collected after every chunk.
+    """
+    chunks = cut(*task, runner.lanes, task[0])
+    if sink is None:
+        for start, stop in chunks:
+            if stopped():
+                return
+            runner.run(start, stop, keeper.bounds, collector)
+            after_chunk(collector)
+        return
+    try:
+        with sink.part(task[0]) as part:
+            for start, stop in chunks:
+                if stopped():
+                    raise _StoppedError
+                result = runner.run(start, stop, keeper.bounds, collector)
+                part.add({name: np.asarray(values)[: stop - start] for name, values in result.everything.items()})
+    except _StoppedError:
+        collector.take()
+
+
+class _StoppedError(Exception):
+    pass

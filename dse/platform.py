@@ -1,0 +1,57 @@
+"""What the machine offers and how jax is set up for it: cores, device, compilation cache."""
+
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+
+def usable_cores() -> int:
+    """Cores that this process may run on (its affinity, not the machine's count)."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def cache_dir() -> Path:
+    """The user's cache folder of tilesweep: `$XDG_CACHE_HOME/tilesweep`, else `~/.cache/tilesweep`."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "tilesweep"
+
+
+def configure_jax() -> None:
+    """Sets jax up for sweeps; call it before the first array is made. Repeated calls do nothing new.
+
+    A chunk runs in the thread that asks for it (no asynchronous dispatch on CPU: two Python threads then keep two cores
+    busy), and compiled functions are kept on disk between runs, in `JAX_COMPILATION_CACHE_DIR` where that is set and
+    else in `cache_dir()/jax`. `JAX_PLATFORMS` is jax's own variable and stays in force.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # else loading from the cache prints pages of CPU features
+    import jax
+
+    jax.config.update("jax_cpu_enable_async_dispatch", False)
+    if jax.config.jax_compilation_cache_dir is None:
+        folder = cache_dir() / "jax"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            return  # a read-only home: compile anew each time
+        jax.config.update("jax_compilation_cache_dir", str(folder))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+        jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+
+
+def is_accelerator(device: Any) -> bool:
+    """Whether a jax device is something else than the CPU."""
+    return device.platform != "cpu"
+
+
+def cpu_type() -> str:
+    """The processor in words, e.g. "AMD EPYC 7B13": two runs on one type agree bit for bit."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.lower().startswith(("model name", "cpu part")):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

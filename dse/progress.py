@@ -1,0 +1,162 @@
+"""Progress of long work, passed as an argument: a bar on a terminal, plain lines elsewhere, JSON events, or nothing."""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol, TextIO, TypeAlias
+
+LINE_INTERVAL_S = 2.0
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Where a piece of work stands.
+
+    Attributes:
+        done, total: candidates (or trials).
+        seconds: since this run began.
+        rate: a second, in this run.
+        best: best value of `best_name` so far; None: none yet.
+        best_name: what is ranked, e.g. "latency_s".
+        front: rows on the front so far.
+        finished: the last snapshot of the run.
+    """
+
+    done: int
+    total: int
+    seconds: float
+    rate: float
+    best: float | None
+    best_name: str
+    front: int
+    finished: bool = False
+
+    @property
+    def eta_s(self) -> float | None:
+        """Seconds to go at this rate; None where nothing was done yet."""
+        return (self.total - self.done) / self.rate if self.rate > 0 else None
+
+
+class Reporter(Protocol):
+    """Something that shows snapshots. It gets several a second, the last one with `finished` set."""
+
+    def __call__(self, snapshot: Snapshot) -> None:
+        """Shows one, or not."""
+        ...
+
+
+Progress: TypeAlias = Callable[[Snapshot], None] | bool | None
+
+
+def reporter(progress: Progress) -> Reporter:
+    """A reporter from the `progress` argument of a public function: None or False is silent, True chooses by terminal,
+    and a callable is called with every snapshot."""
+    if callable(progress):
+        return progress
+    return make_reporter("auto" if progress else "quiet")
+
+
+def make_reporter(mode: str, stream: TextIO | None = None) -> Reporter:
+    """A reporter by name, writing to `stream` (standard error by default).
+
+    Args:
+        mode: "auto" (a bar where the stream is a terminal, else lines), "bar", "lines", "json" or "quiet".
+        stream: where to write.
+    """
+    stream = stream or sys.stderr
+    if mode == "auto":
+        mode = "bar" if stream.isatty() else "lines"
+    makers: dict[str, Callable[[TextIO], Reporter]] = {
+        "bar": BarReporter,
+        "lines": LineReporter,
+        "json": JsonReporter,
+        "quiet": lambda _: _silent,
+    }
+    return makers[mode](stream)
+
+
+def describe(snapshot: Snapshot) -> str:
+    """A snapshot in one line."""
+    share = 100 * snapshot.done / max(snapshot.total, 1)
+    parts = [f"{snapshot.done:,} of {snapshot.total:,} ({share:.1f} %)", f"{snapshot.rate / 1e6:.1f} M/s"]
+    eta = snapshot.eta_s
+    if eta is not None and not snapshot.finished:
+        parts.append(f"{eta:.0f} s to go")
+    if snapshot.best is not None:
+        parts.append(f"best {format_quantity(snapshot.best_name, snapshot.best)}")
+    return ", ".join([*parts, f"front {snapshot.front:,}"])
+
+
+def format_quantity(name: str, value: float) -> str:
+    """A quantity with its unit, e.g. "latency 1.234 ms"."""
+    if name.endswith("_s"):
+        for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+            if abs(value) >= scale:
+                return f"{name[:-2]} {value / scale:.4g} {unit}"
+        return f"{name[:-2]} {value * 1e9:.4g} ns"
+    return f"{name} {value:.4g}"
+
+
+class LineReporter:
+    """A plain line at most every 2 s, and one at the end of work that took longer."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._last = time.monotonic()
+        self._shown = False
+
+    def __call__(self, snapshot: Snapshot) -> None:
+        now = time.monotonic()
+        if now - self._last < LINE_INTERVAL_S and not (snapshot.finished and self._shown):
+            return
+        self._last, self._shown = now, True
+        print(describe(snapshot), file=self._stream, flush=True)
+
+
+class JsonReporter:
+    """One JSON object a line, at most every 2 s and once at the end: `{"event": "progress", "done": ...}`."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._last = -LINE_INTERVAL_S
+
+    def __call__(self, snapshot: Snapshot) -> None:
+        now = time.monotonic()
+        if now - self._last < LINE_INTERVAL_S and not snapshot.finished:
+            return
+        self._last = now
+        event: dict[str, Any] = {"event": "finished" if snapshot.finished else "progress", **asdict(snapshot)}
+        del event["finished"]
+        print(json.dumps(event | {"eta_s": snapshot.eta_s}), file=self._stream, flush=True)
+
+
+class BarReporter:
+    """A bar with rate, time to go, best so far and the size of the front."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._bar: Any = None
+
+    def __call__(self, snapshot: Snapshot) -> None:
+        if self._bar is None:
+            self._bar, self._task = _rich_bar(self._stream, snapshot.total)
+            self._bar.start()
+        self._bar.update(self._task, completed=snapshot.done, total=snapshot.total, text=describe(snapshot))
+        if snapshot.finished:
+            self._bar.stop()
+            self._bar = None
+
+
+def _rich_bar(stream: TextIO, total: int) -> tuple[Any, Any]:
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn
+    from rich.progress import Progress as Bar
+
+    bar = Bar(BarColumn(), TextColumn("{task.fields[text]}"), console=Console(file=stream), transient=True)
+    return bar, bar.add_task("", total=total, text="")
+
+
+def _silent(snapshot: Snapshot) -> None:
+    pass
