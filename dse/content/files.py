@@ -22,21 +22,28 @@ def content_roots() -> tuple[Path, ...]:
     return (*own, packaged if packaged.is_dir() else PACKAGE.parent)
 
 
-def content_files(folder: str, suffix: str = ".toml") -> dict[str, Path]:
+def content_files(folder: str, suffix: str = ".toml", skip: Path | None = None) -> dict[str, Path]:
     """All files of a content folder, by name without suffix, e.g. `content_files("hardware/gpus")["h200_sxm"]`.
 
     Args:
         folder: below a content root, with forward slashes.
         suffix: the files' ending.
+        skip: a file to leave out, so that a user's file may build on the packaged one of the same name.
     """
     found: dict[str, Path] = {}
     for path in _walk(folder, suffix):
-        found.setdefault(path.stem, path)
+        if skip is None or path.resolve() != skip.resolve():
+            found.setdefault(path.stem, path)
     return dict(sorted(found.items()))
 
 
 def find_content(
-    kind: str, folder: str, name_or_path: str | os.PathLike[str], suffix: str = ".toml", fix: str = ""
+    kind: str,
+    folder: str,
+    name_or_path: str | os.PathLike[str],
+    suffix: str = ".toml",
+    fix: str = "",
+    skip: Path | None = None,
 ) -> Path:
     """The file that a name or a path means.
 
@@ -49,6 +56,7 @@ def find_content(
         name_or_path: e.g. "h200_sxm" or "~/my_gpu.toml".
         suffix: the files' ending.
         fix: what else the user can do, for the message about an unknown name.
+        skip: a file that the name does not mean.
 
     Raises:
         UserError: no such name (with the nearest one), or nothing readable at the path.
@@ -61,7 +69,7 @@ def find_content(
         if not path.is_file():
             raise UserError(f"no {kind} file at {text}; give the path of an existing {suffix} file or a known name")
         return path
-    known = content_files(folder, suffix)
+    known = content_files(folder, suffix, skip)
     if text not in known:
         raise unknown(kind, text, known, fix or f"or give the path of your own {suffix} file")
     return known[text]

@@ -20,6 +20,7 @@ from .gpu_fields import CLUSTER_SIZES
 from .gpu_parse import FOLDER, parse_gpu
 from .mma import FAMILIES
 from .overrides import apply_overrides
+from .toml import did_you_mean
 
 if TYPE_CHECKING:  # `dse --help` must not import jax
     from jaxmodel.machine import Gpu
@@ -157,8 +158,8 @@ class GpuFile:
     def _rate(self, dtype: str, accumulator: str | None, family: str | None) -> tuple[str, float]:
         if dtype not in self.dtypes():
             raise UserError(
-                f"{self.name} has no tensor rate for {dtype!r}; it has {', '.join(self.dtypes())}; "
-                f"choose one of these or another GPU, {_ADVICE}"
+                f"{self.name} has no tensor rate for {dtype!r}; it has {', '.join(self.dtypes())}"
+                f"{did_you_mean(dtype, self.dtypes())}; choose one of these or another GPU, {_ADVICE}"
             )
         if family is not None and dtype not in self.dtypes(family):
             known = ", ".join(self.families(dtype))

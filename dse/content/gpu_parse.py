@@ -118,14 +118,15 @@ def _base(raw: dict[str, Any], path: Path, chain: tuple[Path, ...], problems: Pr
     if not isinstance(base, str):
         problems.add("base", f"must be the name or path of a GPU file, not {base!r}")
         return GpuTables()
-    beside = path.parent / base
+    is_path = "/" in base or base.endswith(".toml")
     try:
-        found = beside if beside.is_file() else find_content("GPU", FOLDER, base)
+        found = find_content("GPU", FOLDER, path.parent / base if is_path else base, skip=path)
     except UserError as error:
         problems.add("base", str(error))
         return GpuTables()
     tables = _read(found, chain)
-    tables.bases = (base, *tables.bases)
+    tables.title = f"{tables.title}, changed by {path.stem}"
+    tables.bases = (found.stem, *tables.bases)
     return tables
 
 
@@ -171,7 +172,7 @@ def _table(table: str, raw: Any, into: GpuTables, sources: dict[str, str], probl
         if table == "nominal" and name == "peak_flop_per_s":
             into.peaks |= _rates(where, value, PEAK, sources, problems)
         elif name not in FIELDS:
-            known = [f.name for f in FIELDS.values() if f.table == table]
+            known = [f"{f.name} ({f.unit})" for f in FIELDS.values() if f.table == table]
             problems.add(where, f"unknown; [{table}] holds {', '.join(known)}{did_you_mean(name, FIELDS)}")
         elif FIELDS[name].table != table:
             problems.add(where, f"belongs in [{FIELDS[name].table}]")

@@ -7,7 +7,7 @@ the field's unit, a factor (`2x`) or a change in per cent (`+10%`). Numbers that
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from .datum import Datum
@@ -19,9 +19,9 @@ TENSOR_RATE = "tensor_flop_per_clock_sm"
 CLOCK = "clock_hz"
 _NAMES = (*FIELDS, TENSOR_RATE, CLOCK)
 _FACTOR = re.compile(r"^\s*(?:([0-9_.]+(?:[eE][+-]?[0-9]+)?)\s*[xX×]|([+-][0-9_.]+)\s*%)\s*$")
-_UNITS = frozenset(
-    ("b", "bytes", "kb", "kib", "mb", "mib", "gb", "gib", "tb", "tib", "hz", "khz", "mhz", "ghz", "s", "ms", "us", "ns")
-    + ("w", "kw", "gbs", "gbps", "tbs", "tbps", "mbps", "pj", "nj", "percent", "pct")
+_UNITS = (
+    *("b", "bytes", "kb", "kib", "mb", "mib", "gb", "gib", "tb", "tib", "hz", "khz", "mhz", "ghz", "s", "ms", "us"),
+    *("ns", "w", "kw", "gbs", "gbps", "tbs", "tbps", "mbps", "pj", "nj", "percent", "pct"),
 )
 
 
@@ -36,6 +36,25 @@ class Change:
     def of(self, old: float) -> float:
         """The new value."""
         return old * self.factor if self.factor is not None else float(self.value or 0.0)
+
+
+def parse_assignments(items: Iterable[str]) -> dict[str, str]:
+    """`["l2_capacity=2x", "tdp=500"]`, as typed after `--set`, to overrides.
+
+    Raises:
+        UserError: an item without a name or a value, or a name given twice.
+    """
+    found: dict[str, str] = {}
+    problems = Problems("--set")
+    for item in items:
+        name, equals, value = (part.strip() for part in item.partition("="))
+        if not (name and equals and value):
+            problems.add(repr(item), "write NAME=VALUE, e.g. l2_capacity=2x, sm_count=160 or tdp=+10%")
+        elif name in found:
+            problems.add(name, f"is set twice, to {found[name]} and {value}")
+        found[name] = value
+    problems.raise_if_any()
+    return found
 
 
 def apply_overrides(tables: GpuTables, overrides: Mapping[str, str | float], name: str) -> tuple[str, ...]:
@@ -139,6 +158,9 @@ def _apply(
     field, old = FIELDS[target], tables.values[target]
     if field.listed:
         problems.add(target, f"is a list: write your own file with base = and [{field.table}] {target}")
+        return
+    if not old.number and change.factor is not None:
+        problems.add(target, f"is 0 on this GPU, so {change.text} changes nothing; give {field.allowed()}")
         return
     new = _checked(target, field, change, old.number, problems)
     if new is None:
