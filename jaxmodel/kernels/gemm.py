@@ -226,9 +226,10 @@ def cost(problem: Gemm, schedule: GemmSchedule, gpu: Gpu) -> Cost:
     reason = schedule_reason(problem, schedule, gpu, occupied, resident, cut.rows, cut.cols)
     reason = _launch_reason(reason, schedule, problem, cut, shared, gpu)
 
-    traffic = operand_traffic(problem, schedule, gpu, cut.rows, cut.cols, cut.slots)
-    spread = jnp.where(schedule.stream_k > 0, jnp.minimum(cut.tiles / cut.slots, 1.0), 1.0)
-    worked = _with_k_steps(cut, jnp.maximum(ceil_div(cut.k_steps * spread, 1.0), 1.0))
+    traffic = operand_traffic(problem, schedule, gpu, cut.rows, cut.cols, cut.sms, cut.slots)
+    shares_a_tile = (schedule.stream_k > 0) & (cut.tiles < cut.slots)
+    steps_a_slot = ceil_div(cut.k_steps * cut.tiles, cut.slots)
+    worked = _with_k_steps(cut, jnp.where(shares_a_tile, steps_a_slot, cut.k_steps))
     loop = loop_demand(problem, schedule, gpu, traffic)
     store = store_demand(problem, schedule, gpu, cut, traffic)
     miss_latency_s = (gpu.ddr_latency_s - gpu.l2_latency_s) * (1.0 - traffic.l2_hit)

@@ -34,7 +34,7 @@ def sector_factor(run_bytes: Floats, align_bytes: Floats) -> Floats:
 
 
 def operand_traffic(
-    problem: Gemm, schedule: GemmSchedule, gpu: Gpu, rows: Floats, cols: Floats, slots: Floats
+    problem: Gemm, schedule: GemmSchedule, gpu: Gpu, rows: Floats, cols: Floats, sms: Floats, slots: Floats
 ) -> Traffic:
     """Bytes and hit shares of the operand loads.
 
@@ -43,6 +43,7 @@ def operand_traffic(
 
     Args:
         rows, cols: CTA tiles of the grid, whole clusters.
+        sms: SMs that run the kernel, whole clusters.
         slots: CTAs at once.
     """
     cluster_m, cluster_n = schedule.cluster_m, schedule.cluster_n
@@ -87,7 +88,7 @@ def operand_traffic(
         walk,
         at_once,
         walk_steps,
-        jnp.maximum(gpu.sm_count / cluster, 1.0),
+        sms / cluster,
         group_clusters,
         gpu.l15_capacity_bytes,
         gpu.l15_ways,
