@@ -8,7 +8,7 @@ whole axis one panel.
 
 import jax.numpy as jnp
 
-from ._exact import ceil_div, floor_div
+from ._exact import ceil_div, floor_div, floor_div_by_reciprocal
 from ._pytree import pytree
 from .types import Array
 
@@ -31,6 +31,16 @@ class Walk:
     long_bytes: Array  # bytes a K-step of one block of the long axis' operand
     narrow_bytes: Array  # bytes a K-step of one block of the narrow axis' operand
     long_is_rows: Array  # 1: the long axis is m and its operand is A; 0: n and B
+
+    @property
+    def panels(self) -> Array:
+        """Panels on the narrow axis, the last of which may be ragged."""
+        return floor_div_by_reciprocal(self.narrow + self.panel - 1.0, self.panel)
+
+    @property
+    def last_panel(self) -> Array:
+        """Width of the last panel; `panel` where that divides the narrow axis."""
+        return self.narrow - (self.panels - 1.0) * self.panel
 
 
 def tile_position(index: Array, rows: Array, cols: Array, along_n: Array, swizzle: Array) -> tuple[Array, Array]:

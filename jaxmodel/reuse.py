@@ -20,7 +20,7 @@ numbers (grid, panel, concurrency) enter through floor and have no useful gradie
 
 import jax.numpy as jnp
 
-from ._exact import power_of_two_gcd
+from ._exact import floor_div_by_reciprocal, power_of_two_gcd
 from ._pytree import pytree
 from .raster import Walk
 from .sdcm import hit_probability
@@ -70,9 +70,10 @@ def l2_hits(
 ) -> L2Hits:
     """Shares of A's and B's requests that hit in a cache shared by all tiles in flight.
 
-    Clusters: let the walk count clusters, with the bytes of the cluster's whole tile (its CTAs share each load), and
-    count `concurrent` in clusters. Split-K: splits are the slowest axis of the launch and share nothing, so pass
-    batch x split, k_steps / split (a mean, may be fractional) and the bytes of a partial tile.
+    Clusters: let the walk count clusters, with the bytes of the mean cluster's tile (its CTAs share each load; mean,
+    because clusters at the edge hold fewer tiles), and count `concurrent` in clusters. Split-K: splits are the slowest
+    axis of the launch and share nothing, so pass batch x split and the bytes of a partial tile as `out_bytes`; as
+    `k_steps` the ceil(k_steps / split) of all splits but the last is better than the mean, which works too.
 
     Args:
         walk: from `panel_walk`; its bytes are those of a K-step. All arguments broadcast.
@@ -87,9 +88,8 @@ def l2_hits(
         an `L2Hits`. Hits lie in [0, 1 - cold]. Raises nothing.
     """
     launch = _launch(walk, batch, concurrent, k_steps, out_bytes)
-    panels = _panel_count(walk)
-    long = _long_operand_hits(launch, panels, capacity_bytes, ways)
-    narrow = _narrow_operand_hits(launch, panels, capacity_bytes, ways)
+    long = _long_operand_hits(launch, capacity_bytes, ways)
+    narrow = _narrow_operand_hits(launch, capacity_bytes, ways)
     long_cold, narrow_cold = 1.0 / walk.narrow, 1.0 / walk.long
     a_is_long = walk.long_is_rows
     return L2Hits(
@@ -114,22 +114,13 @@ def _launch(walk: Walk, batch: Array, concurrent: Array, k_steps: Array, out_byt
     )
 
 
-def _panel_count(walk: Walk) -> Array:
-    return jnp.ceil(walk.narrow / walk.panel - 1e-5)
-
-
-def _waves_in(tiles: Array, concurrent: Array) -> Array:
-    """floor(tiles / concurrent) by the reciprocal, which XLA computes once for all calls."""
-    return jnp.floor((tiles + 0.5) * (1.0 / concurrent))
-
-
-def _long_operand_hits(launch: _Launch, panels: Array, capacity_bytes: Array, ways: Array) -> Array:
-    walk = launch.walk
-    narrow, panel = walk.narrow, _full_panel(launch)
-    adjacent = _adjacent_panels(launch, panels)
+def _long_operand_hits(launch: _Launch, capacity_bytes: Array, ways: Array) -> Array:
+    walk, panel = launch.walk, _full_panel(launch)
+    narrow, panels = walk.narrow, walk.panels
+    adjacent = _adjacent_panels(launch)
 
     same_row = (narrow - panels) / narrow
-    cut_rows = (_waves_in(launch.tiles - 1.0, launch.concurrent)) * (1.0 - panel.alignment / panel.width)
+    cut_rows = floor_div_by_reciprocal(launch.tiles - 1.0, launch.concurrent) * (1.0 - panel.alignment / panel.width)
     row_pairs = launch.tiles - panels * (launch.tiles / narrow)
     cut = jnp.minimum(cut_rows / jnp.maximum(row_pairs, 1.0), 1.0)
     hit_cut = hit_probability(_distance(launch, panel, 1.0, walk.narrow_bytes), capacity_bytes, ways)
@@ -142,9 +133,9 @@ def _long_operand_hits(launch: _Launch, panels: Array, capacity_bytes: Array, wa
     return same_row * (1.0 - cut + cut * hit_cut) + next_panel * hit_next
 
 
-def _narrow_operand_hits(launch: _Launch, panels: Array, capacity_bytes: Array, ways: Array) -> Array:
+def _narrow_operand_hits(launch: _Launch, capacity_bytes: Array, ways: Array) -> Array:
     walk, full = launch.walk, _full_panel(launch)
-    ragged = _ragged_panel(launch, panels)
+    ragged = _ragged_panel(launch)
     ragged_share = jnp.where(ragged.width < full.width, ragged.width / walk.narrow, 0.0)
     hit_full, hit_ragged = (
         _reuse_hit(launch, panel, panel.width, _rest_of_row(walk, panel), capacity_bytes, ways)
@@ -158,15 +149,16 @@ def _full_panel(launch: _Launch) -> _Panel:
     return _Panel(width=width, alignment=power_of_two_gcd(launch.concurrent, width))
 
 
-def _ragged_panel(launch: _Launch, panels: Array) -> _Panel:
+def _ragged_panel(launch: _Launch) -> _Panel:
     """The last panel; as wide as the others where the panel divides the axis."""
-    return _Panel(width=launch.walk.narrow - (panels - 1.0) * launch.walk.panel, alignment=jnp.ones_like(panels))
+    return _Panel(width=launch.walk.last_panel, alignment=1.0)
 
 
-def _adjacent_panels(launch: _Launch, panels: Array) -> _Panel:
+def _adjacent_panels(launch: _Launch) -> _Panel:
     """A panel of the mean width of two neighbours: what lies between two uses of a row."""
-    full, ragged = _full_panel(launch), _ragged_panel(launch, panels)
-    pairs_mean = (launch.walk.narrow - 0.5 * (full.width + ragged.width)) / jnp.maximum(panels - 1.0, 1.0)
+    walk, full = launch.walk, _full_panel(launch)
+    panels = walk.panels
+    pairs_mean = (walk.narrow - 0.5 * (full.width + walk.last_panel)) / jnp.maximum(panels - 1.0, 1.0)
     return _Panel(width=jnp.where(panels > 1.5, pairs_mean, full.width), alignment=full.alignment)
 
 
@@ -188,10 +180,10 @@ def _reuse_hit(
 def _wave_lag(launch: _Launch, interval: Array) -> tuple[Array, Array]:
     """Waves between two uses `interval` tiles apart, and the exact share of all such pairs that is one wave more."""
     concurrent = launch.concurrent
-    lag = _waves_in(interval, concurrent)
+    lag = floor_div_by_reciprocal(interval, concurrent)
     over = interval - lag * concurrent
     pairs = launch.tiles - interval
-    whole = _waves_in(pairs, concurrent)
+    whole = floor_div_by_reciprocal(pairs, concurrent)
     in_last = jnp.clip(pairs - whole * concurrent - (concurrent - over), 0.0, over)
     return lag, (whole * over + in_last) / jnp.maximum(pairs, 1.0)
 

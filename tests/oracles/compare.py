@@ -90,7 +90,9 @@ def _closed_l2(rows, cols, along_n, swizzle, row_bytes, col_bytes, batch, concur
     return _by_bytes(hits.rows, hits.cols, row_bytes[:, None], col_bytes[:, None])
 
 
-def _exact_l2(ctas: lru_stack.Ctas, concurrent: int, row_bytes: float, col_bytes: float, out_bytes: float) -> np.ndarray:
+def _exact_l2(
+    ctas: lru_stack.Ctas, concurrent: int, row_bytes: float, col_bytes: float, out_bytes: float
+) -> np.ndarray:
     accesses = lru_stack.trace(ctas, concurrent, row_bytes, col_bytes, out_bytes)
     distance = lru_stack.stack_distances(accesses.block, accesses.nbytes)
     shares = lru_stack.hit_shares(accesses, distance, CAPACITIES_BYTES, L2_WAYS)

@@ -122,6 +122,8 @@ def _trace(row_block, col_block, first_step, steps, concurrent, row_bytes, col_b
                         nbytes[n], operand[n], position[n] = col_bytes, B, cta - start
                         n += 1
         for cta in wave:
+            if row_block[cta] < 0 or col_block[cta] < 0:
+                continue
             block[n], nbytes[n], operand[n], position[n] = -1, out_bytes, OUT, cta - start
             n += 1
     return block[:n], nbytes[:n], operand[:n], position[:n]
