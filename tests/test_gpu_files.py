@@ -287,3 +287,14 @@ def test_the_documented_file_loads(tmp_path):
     assert gpu.title == "H200 with a stacked L2"
     assert gpu.values["l2_bytes_per_s"].source == "our study of 2026-11, table 3"
     assert gpu.bind("fp8").tensor_flop_per_clock_sm == 16384
+
+
+def test_a_wheel_carries_its_own_content(tmp_path, monkeypatch):
+    from dse.content import files
+
+    folder = tmp_path / "_content" / "hardware" / "gpus"
+    folder.mkdir(parents=True)
+    (folder / "only.toml").write_bytes(Path(load_gpu("l40s").path).read_bytes())
+    monkeypatch.setattr(files, "PACKAGE", tmp_path)
+    assert list_gpus() == ("only",)
+    assert load_gpu("only")["sm_count"] == 142
