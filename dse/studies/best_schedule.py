@@ -1,0 +1,121 @@
+"""The best predicted latency of many problems over one space: problems x schedules in batches."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..content.gpu import GpuFile
+from ..errors import UserError
+from ..kernel import get_kernel
+from ..problem import GemmProblem
+from ..space import Space
+
+BATCH_LANES = 2**20  # problems x schedules a call
+SAME_ORDER = 16.0  # Reason.SAME_ORDER: kept once in a space, but it runs
+
+
+@dataclass(frozen=True)
+class BestSchedules:
+    """One entry a problem.
+
+    Attributes:
+        latency_s: predicted latency of the best schedule.
+        index: its index in the space.
+    """
+
+    latency_s: np.ndarray
+    index: np.ndarray
+
+
+def best_schedules(problems: Sequence[GemmProblem], space: Space, gpu: GpuFile, dtype: str = "bf16") -> BestSchedules:
+    """Sweeps `space` exhaustively for every problem and keeps the fastest schedule of each.
+
+    Args:
+        problems: of one kernel and data type.
+        space: materialised as a whole: up to some 100,000 points.
+        gpu: bound to `dtype` and the space's family.
+
+    Raises:
+        UserError: no schedule of the space fits at all, or none fits a problem.
+    """
+    bound = gpu.bind(dtype, family=space.family)
+    index, columns = runnable_columns(space, bound)
+    if not len(index):
+        raise UserError(f"no schedule of space {space.name} fits {gpu.name}; widen the space or its preset")
+    latency, place = BatchedMinimum(columns, space.kernel)(problems, bound)
+    lost = [problem.shape for problem, seconds in zip(problems, latency, strict=True) if not np.isfinite(seconds)]
+    if lost:
+        raise UserError(f"no schedule of space {space.name} fits {lost[0]} on {gpu.name}; widen the space")
+    return BestSchedules(latency_s=latency, index=index[place])
+
+
+class BatchedMinimum:
+    """A set of schedules, ready to be minimised over for any problems and any numbers of a GPU without retracing."""
+
+    def __init__(self, columns: dict[str, np.ndarray], kernel_name: str) -> None:
+        import jax
+        import jax.numpy as jnp
+
+        kernel = get_kernel(kernel_name)
+        self._schedule = kernel.schedule({name: np.float32(values)[None, :] for name, values in columns.items()})
+        self._batch = max(BATCH_LANES // len(next(iter(columns.values()))), 1)
+
+        def fastest(problem: Any, schedule: Any, gpu: Any) -> tuple[Any, Any]:
+            cost = kernel.cost(problem, schedule, gpu)
+            runs = (cost.reason == 0) | (cost.reason == SAME_ORDER)
+            latency = jnp.where(runs, cost.latency_s, jnp.inf)
+            return jnp.min(latency, axis=1), jnp.argmin(latency, axis=1)
+
+        self._fastest = jax.jit(fastest)
+
+    def __call__(self, problems: Sequence[GemmProblem], gpu: Any) -> tuple[np.ndarray, np.ndarray]:
+        """(latency in seconds, place of the fastest schedule among the columns), one entry a problem."""
+        return self.over(stack_problems(problems), gpu)
+
+    def over(self, stacked: Any, gpu: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The same for problems that were stacked before."""
+        import jax
+
+        count = len(stacked.m)
+        latency, place = np.empty(count, np.float32), np.empty(count, np.int64)
+        for start in range(0, count, self._batch):
+            rows = np.minimum(np.arange(start, start + self._batch), count - 1)  # one compiled shape: the tail repeats
+            part = jax.tree.map(lambda leaf, rows=rows: leaf[rows], stacked)
+            seconds, where = self._fastest(part, self._schedule, gpu)
+            stop = min(start + self._batch, count)
+            latency[start:stop] = np.asarray(seconds)[: stop - start]
+            place[start:stop] = np.asarray(where)[: stop - start]
+        return latency, place
+
+
+def stack_problems(problems: Sequence[GemmProblem]) -> Any:
+    """The model's record of all problems, one row each: leaves of shape (problems, 1)."""
+    import jax
+
+    return jax.tree.map(lambda *leaves: np.stack(leaves)[:, None], *(problem.arrays() for problem in problems))
+
+
+def runnable_columns(space: Space, gpu: Any) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """The schedules of a space that some problem could run: those whose own resources fit.
+
+    Args:
+        space: materialised as a whole.
+        gpu: the model's record, bound to a data type and the space's family.
+
+    Returns:
+        (their indices, their fields as one array each).
+    """
+    import jax
+
+    from jaxmodel.reasons import Reason
+
+    kernel = get_kernel(space.kernel)
+    columns = space.rows(range(space.size))
+    large = kernel.problem("65536x65536x65536").arrays()
+    schedule = kernel.schedule({name: np.float32(values) for name, values in columns.items()})
+    reason = np.asarray(jax.jit(kernel.cost)(large, schedule, gpu).reason)
+    depends_on_problem = (Reason.OK, Reason.SPLIT_K, Reason.STREAM_K, Reason.TILE_COUNT, Reason.SAME_ORDER)
+    index = np.flatnonzero(np.isin(reason, [float(code) for code in depends_on_problem]))
+    return index, {name: values[index] for name, values in columns.items()}
