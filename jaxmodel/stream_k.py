@@ -1,0 +1,309 @@
+"""L2 hits of a hybrid stream-K kernel in closed form: no loop over tiles, slots or steps, no branch.
+
+Stream-K cuts the K-loops of T' tiles, laid end to end, into S equal runs, one a slot. Slots run in step, so slot s is at
+iteration s I + time, I = T' N / S, and two tiles that share a row are as many steps apart as their places in the run
+modulo I. The tiles of a row, j tiles apart, sit on a circle of length I like the points of a rotation by j N, and the
+three-gap theorem gives the gap from a point to the point before it: of at most three lengths, with known counts. Where
+gaps are shorter than a step, many sharers meet in one step; a step is then a window of the rotation, and the return
+times of the rotation to the window (three again, by Slater's theorem) say how many slots apart the sharers are. One
+short Euclidean descent yields both.
+
+Order is measured in ticks: one slot's iteration, S ticks a step. During a gap a row or column does not touch the gap's
+length of blocks but the sum of min(gap, own gaps), because sharers in different K-phases touch different blocks.
+"""
+
+import jax.numpy as jnp
+
+from ._exact import floor_div, power_of_two_gcd
+from ._pytree import pytree
+from .raster import Walk
+from .reuse import L2Hits, l2_hits
+from .sdcm import hit_probability
+from .types import Array
+
+_EUCLID_STEPS = 12  # enough for 13 sharers at worst and, in the mean, for several hundred
+_TINY = 1e-6
+
+
+@pytree
+class _Gaps:
+    """Gaps between the touches of a block's sharers, for one operand: five classes."""
+
+    shares: tuple[Array, ...]  # of all touches
+    ticks: tuple[Array, ...]
+    blocks: Array  # of the operand, in all
+
+
+@pytree
+class _Progress:
+    """What the first tiles of a walk have touched."""
+
+    rows: Array  # positions on the long axis, over all matrices
+    cols: Array  # positions on the narrow axis
+    visits: Array  # of a panel to a row
+
+
+@pytree
+class _Split:
+    """Tiles of the kernel by how they run."""
+
+    tiles: Array
+    slots: Array
+    waves: Array  # data-parallel, last
+    shared: Array  # tiles of the stream-K part, first
+    seen: _Progress  # by the stream-K part
+    all: _Progress
+
+
+def stream_k_hits(
+    walk: Walk,
+    batch: Array,
+    concurrent: Array,
+    k_steps: Array,
+    out_bytes: Array,
+    capacity_bytes: Array,
+    ways: Array,
+) -> L2Hits:
+    """Shares of A's and B's requests that hit in the L2 of a hybrid stream-K kernel.
+
+    Of T tiles over S = `concurrent` slots, floor(T / S) - 1 whole waves (none where T < 2 S) run last, data-parallel.
+    The tiles before them, between S and 2 S (or all T < S), are shared: slot s runs iterations
+    [s T' N / S, (s + 1) T' N / S). Where S divides T nothing is shared and the result is that of `l2_hits`.
+
+    A tile writes its output once, with its last K-step; partial sums that slots exchange are not counted.
+
+    Args:
+        walk: from `panel_walk`. All arguments broadcast.
+        batch: matrices, launched one after another without a gap; they share no data.
+        concurrent: slots, at least 1; unlike in `l2_hits` there may be more of them than tiles.
+        k_steps: steps of a tile's main loop, whole, at least 1.
+        out_bytes: output bytes a tile writes.
+        capacity_bytes: effective capacity; 0 is no cache.
+        ways: associativity.
+
+    Returns:
+        an `L2Hits` of the whole kernel. Hits lie in [0, 1 - cold]. Raises nothing.
+    """
+    whole = l2_hits(walk, batch, concurrent, k_steps, out_bytes, capacity_bytes, ways)
+    a_is_long = walk.long_is_rows
+    one_row = walk.long < 1.5  # its panels are one
+    walk = Walk(
+        long=walk.long,
+        narrow=walk.narrow,
+        panel=jnp.where(one_row, walk.narrow, walk.panel),
+        long_bytes=walk.long_bytes,
+        narrow_bytes=walk.narrow_bytes,
+        long_is_rows=walk.long_is_rows,
+    )
+    split = _split(walk, batch, concurrent)
+    long, narrow = _shared_tiles_hits(walk, split, k_steps, out_bytes, capacity_bytes, ways)
+    later_long, later_narrow = _waves_hits(walk, split, whole, capacity_bytes, ways)
+    long, narrow = long + later_long, narrow + later_narrow
+    nothing_shared = floor_div(split.tiles, split.slots) * split.slots == split.tiles
+    return L2Hits(
+        rows=jnp.where(nothing_shared, whole.rows, jnp.where(a_is_long, long, narrow)),
+        cols=jnp.where(nothing_shared, whole.cols, jnp.where(a_is_long, narrow, long)),
+        rows_cold=whole.rows_cold,
+        cols_cold=whole.cols_cold,
+    )
+
+
+def _split(walk: Walk, batch: Array, slots: Array) -> _Split:
+    tiles = walk.long * walk.narrow * batch
+    waves = jnp.maximum(floor_div(tiles, slots) - 1.0, 0.0)
+    shared = tiles - waves * slots
+    panels = _panels(walk)
+    everything = _Progress(rows=walk.long * batch, cols=walk.narrow * batch, visits=panels * walk.long * batch)
+    return _Split(
+        tiles=tiles, slots=slots, waves=waves, shared=shared, seen=_progress(walk, panels, shared), all=everything
+    )
+
+
+def _panels(walk: Walk) -> Array:
+    return jnp.ceil(walk.narrow / walk.panel - 1e-5)
+
+
+def _progress(walk: Walk, panels: Array, tiles: Array) -> _Progress:
+    """Exact counts after the first `tiles` tiles."""
+    matrices = floor_div(tiles, walk.long * walk.narrow)
+    tiles = tiles - matrices * walk.long * walk.narrow
+    whole_panels = floor_div(tiles, walk.long * walk.panel)
+    tiles = tiles - whole_panels * walk.long * walk.panel
+    width = jnp.clip(walk.narrow - whole_panels * walk.panel, 1.0, walk.panel)
+    begun = floor_div(tiles + width - 1.0, width)
+    return _Progress(
+        rows=matrices * walk.long + jnp.where(whole_panels > 0, walk.long, begun),
+        cols=matrices * walk.narrow + whole_panels * walk.panel + jnp.minimum(tiles, width),
+        visits=(matrices * panels + whole_panels) * walk.long + begun,
+    )
+
+
+def _shared_tiles_hits(
+    walk: Walk, split: _Split, k_steps: Array, out_bytes: Array, capacity_bytes: Array, ways: Array
+) -> tuple[Array, Array]:
+    """Hits of the stream-K part, as shares of the whole kernel's requests of an operand."""
+    shared, seen = split.shared, split.seen
+    step_ticks = jnp.minimum(split.slots, shared * k_steps)
+    circle = shared * k_steps
+
+    # A row is met by runs of neighbours, one a panel. The longer of "along a run" and "from run to run" is the rotation.
+    run, runs = shared / seen.visits, seen.visits / seen.rows
+    across = runs > run
+    row_gaps = _gaps(
+        shared,
+        step_ticks,
+        k_steps,
+        jnp.where(across, walk.long * walk.panel, 1.0),
+        jnp.where(across, runs, run),
+        jnp.where(across, run, runs),
+        seen.rows * k_steps,
+    )
+    sharers = jnp.maximum(jnp.minimum(shared / walk.panel, walk.long), 1.0)
+    col_gaps = _gaps(shared, step_ticks, k_steps, walk.panel, sharers, jnp.ones_like(sharers), seen.cols * k_steps)
+
+    def hits(gaps: _Gaps, cold: Array) -> Array:
+        total, weight = 0.0, _TINY
+        for share, ticks in zip(gaps.shares, gaps.ticks, strict=True):
+            distance = (
+                walk.long_bytes * _union(row_gaps, ticks)
+                + walk.narrow_bytes * _union(col_gaps, ticks)
+                + out_bytes * ticks / k_steps
+            )
+            share = share * jnp.maximum(1.0 - ticks / circle, _TINY)
+            total = total + share * hit_probability(distance, capacity_bytes, ways)
+            weight = weight + share
+        return total / weight * (shared - cold) / split.tiles
+
+    return hits(row_gaps, seen.rows), hits(col_gaps, seen.cols)
+
+
+def _union(gaps: _Gaps, ticks: Array) -> Array:
+    """Distinct blocks of an operand touched in `ticks` ticks."""
+    total = 0.0
+    for share, own in zip(gaps.shares, gaps.ticks, strict=True):
+        total = total + share * jnp.minimum(own, ticks)
+    return jnp.minimum(total, gaps.blocks)
+
+
+def _gaps(shared: Array, step: Array, k_steps: Array, stride: Array, points: Array, copies: Array, blocks: Array) -> _Gaps:
+    """Gap classes of `points` tiles, `stride` tiles apart; `copies` such sets are taken to interleave evenly."""
+    rise, rise_index, fall, fall_index = _nearest(shared, step / k_steps, stride * step, points)
+    turn = stride * step
+    rise_slots = (rise_index * turn - rise) / shared
+    fall_slots = (fall_index * turn + fall) / shared
+    rise, fall = rise * k_steps, fall * k_steps
+
+    rise_steps, fall_steps = jnp.floor(rise / step), jnp.floor(fall / step)
+    rise_over, fall_over = rise / step - rise_steps, fall / step - fall_steps
+    rise_share = jnp.maximum(1.0 - rise_index / points, 0.0)
+    fall_share = jnp.maximum(1.0 - fall_index / points, 0.0)
+    both = (rise_index + fall_index) / points
+    crowded = (rise_steps < 0.5) & (fall_steps < 0.5) & (both < 1.0)
+
+    rise_less, fall_less = rise_share * (1.0 - rise_over), fall_share * (1.0 - fall_over)
+    rise_less_ticks = rise_steps * step + rise_slots
+    fall_less_ticks = jnp.where(fall_steps < 0.5, fall_slots, fall_steps * step - fall_slots)
+    joint = jnp.where(crowded, jnp.maximum(rise_over + fall_over - 1.0, 0.0) * (1.0 - both), jnp.maximum(both - 1.0, 0.0))
+    joint_ticks = jnp.where(crowded, rise_slots + fall_slots, rise + fall + rise_slots - fall_slots)
+    rise_more = jnp.where(crowded, 0.0, rise_share * rise_over)
+    rise_more_ticks = (rise_steps + 1.0) * step + rise_slots
+
+    # the first sharer of a step: what the others leave of the circle
+    first = jnp.maximum(1.0 - rise_less - fall_less - joint, 0.0)
+    left = shared * k_steps / points - rise_less * rise_slots - fall_less * fall_slots - joint * joint_ticks
+    fall_more = jnp.where(crowded, first, fall_share * fall_over)
+    fall_more_ticks = jnp.where(
+        crowded,
+        left / jnp.maximum(first, _TINY),
+        jnp.where(
+            fall_steps < 0.5,
+            step - fall_slots * jnp.minimum((2.0 - fall_over) / jnp.maximum(fall_over, _TINY), points / fall_index - 1.0),
+            (fall_steps + 1.0) * step - fall_slots,
+        ),
+    )
+    thicker = (copies - 1.0) * points / (shared * k_steps)
+    ticks = (rise_less_ticks, fall_less_ticks, joint_ticks, rise_more_ticks, fall_more_ticks)
+    return _Gaps(
+        shares=(rise_less, fall_less, joint, rise_more, fall_more),
+        ticks=tuple(jnp.maximum(t, 1.0) / (1.0 + jnp.maximum(t, 1.0) * thicker) for t in ticks),
+        blocks=blocks,
+    )
+
+
+def _nearest(circle: Array, window: Array, turn: Array, points: Array) -> tuple[Array, Array, Array, Array]:
+    """Nearest returns of a rotation by `turn` around `circle`: (rise, its index, fall, its index).
+
+    `rise` is the least distance ahead of a point at which one of the next `points` - 1 points lies, `fall` the least
+    distance behind; the descent stops early once both are within `window`.
+    """
+    rise = turn - floor_div(turn, circle) * circle
+    fall = circle - rise
+    rise_index = fall_index = jnp.ones_like(rise)
+    for _ in range(_EUCLID_STEPS):
+        up = rise >= fall
+        large, small = jnp.where(up, rise, fall), jnp.where(up, fall, rise)
+        large_index, small_index = jnp.where(up, rise_index, fall_index), jnp.where(up, fall_index, rise_index)
+        inverse = 1.0 / jnp.maximum(small, 0.5)
+        by_points = jnp.ceil((points - large_index) / small_index) - 1.0
+        by_window = jnp.floor((large - window) * inverse) + 1.0
+        times = jnp.minimum(jnp.floor((large + 0.01) * inverse), jnp.maximum(by_points, 0.0))
+        times = jnp.where(large >= window, jnp.minimum(times, by_window), 0.0)
+        large, large_index = large - times * small, large_index + times * small_index
+        rise, fall = jnp.where(up, large, small), jnp.where(up, small, large)
+        rise_index = jnp.where(up, large_index, small_index)
+        fall_index = jnp.where(up, small_index, large_index)
+    return rise, rise_index, fall, fall_index
+
+
+def _waves_hits(
+    walk: Walk, split: _Split, whole: L2Hits, capacity_bytes: Array, ways: Array
+) -> tuple[Array, Array]:
+    """Hits of the data-parallel waves, as shares of the whole kernel's requests of an operand.
+
+    Reuse within a wave is counted for these waves alone; what is left of their reuse hits like the reuse across waves
+    of the same kernel run data-parallel, which `whole` holds.
+    """
+    tiles, slots, waves = split.tiles, jnp.minimum(split.slots, split.tiles), split.waves
+    long = jnp.where(walk.long_is_rows, whole.rows, whole.cols)
+    narrow = jnp.where(walk.long_is_rows, whole.cols, whole.rows)
+    panels = _panels(walk)
+    mine = waves * slots
+
+    cut = 1.0 - power_of_two_gcd(slots, walk.panel) / walk.panel
+    all_pairs = tiles - split.all.visits
+    pairs = mine - (split.all.visits - split.seen.visits)
+    boundaries = jnp.floor((tiles - 0.5) / slots)
+    all_same = jnp.maximum(all_pairs - jnp.minimum(boundaries * cut, all_pairs), 0.0)
+    same = jnp.clip(pairs - waves * cut, 0.0, all_same)
+    again = mine - (split.all.rows - split.seen.rows)
+    across = jnp.clip((long * tiles - all_same) / jnp.maximum(tiles - split.all.rows - all_same, _TINY), 0.0, 1.0)
+    long_hits = same + jnp.maximum(again - same, 0.0) * across
+
+    ragged_width = walk.narrow - (panels - 1.0) * walk.panel
+    ragged = jnp.where(ragged_width < walk.panel, ragged_width / walk.narrow, 0.0)
+    full_hit = hit_probability(_row_bytes(walk, walk.panel), capacity_bytes, ways)
+    ragged_hit = hit_probability(_row_bytes(walk, ragged_width), capacity_bytes, ways)
+    all_full, all_ragged = (_within_a_wave(tiles, slots, width) for width in (walk.panel, ragged_width))
+    all_same_hits = (1.0 - ragged) * all_full * full_hit + ragged * all_ragged * ragged_hit
+    all_same = (1.0 - ragged) * all_full + ragged * all_ragged
+    full = jnp.maximum(1.0 - walk.panel / slots, 0.0)
+    last = jnp.maximum(1.0 - ragged_width / slots, 0.0)
+    same_hits = (1.0 - ragged) * full * full_hit + ragged * last * ragged_hit
+    same = (1.0 - ragged) * full + ragged * last
+    again = mine - (split.all.cols - split.seen.cols)
+    reused = jnp.maximum(tiles - split.all.cols, _TINY)
+    across = jnp.clip((narrow * tiles / reused - all_same_hits) / jnp.maximum(1.0 - all_same, _TINY), 0.0, 1.0)
+    narrow_hits = again * (same_hits + (1.0 - same) * across)
+    return long_hits / tiles, narrow_hits / tiles
+
+
+def _within_a_wave(tiles: Array, slots: Array, interval: Array) -> Array:
+    """Share of the pairs of tiles `interval` apart that run in one wave."""
+    pairs = jnp.maximum(tiles - interval, 1.0)
+    whole = floor_div(pairs, slots)
+    over = jnp.clip(pairs - whole * slots - (slots - interval), 0.0, interval)
+    return jnp.where(interval < slots, 1.0 - (whole * interval + over) / pairs, 0.0)
+
+
+def _row_bytes(walk: Walk, width: Array) -> Array:
+    return (width - 1.0) * walk.narrow_bytes + (2.0 - 1.0 / width) * walk.long_bytes
