@@ -251,7 +251,8 @@ def cost(problem: Gemm, schedule: GemmSchedule, gpu: Gpu) -> Cost:
     write_bytes = outputs * problem.out_bytes + spill
     read_bytes = steps * loop.ddr_bytes + outputs * problem.c_in_bytes + spill
     pace_s = jnp.maximum(tile.load_s, tile.compute_s)
-    resident_now = jnp.minimum(cut.resident, ceil_div(jnp.minimum(cut.tiles, cut.slots), cut.sms))
+    in_main = jnp.where(schedule.stream_k > 0, cut.slots, jnp.minimum(cut.tiles, cut.slots))
+    resident_now = ceil_div(in_main, cut.sms)
     starved = load_latency_s + tile.load_s + tile.compute_s > schedule.stages * resident_now * pace_s
     return Cost(
         latency_s=latency_s,
