@@ -122,8 +122,8 @@ class SweepJob:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The quantities a sweep keeps of each survivor: the objectives, then `rank_by` where it is not among them."""
-        return self.objectives if self.rank_by in self.objectives else (*self.objectives, self.rank_by)
+        """The quantities that leave the model in a sweep: the objectives, then `rank_by` and latency unless there."""
+        return tuple(dict.fromkeys((*self.objectives, self.rank_by, "latency_s")))
 
     @property
     def model(self) -> CostModel:

@@ -56,26 +56,36 @@ def chunk_spec(job: SweepJob, lanes: int, compact: bool = False, everything: boo
     )
 
 
-class ChunkResult(NamedTuple):
-    """One chunk's outcome, arrays on the device.
+class Evaluated(NamedTuple):
+    """What the model says of one chunk, arrays on the device.
+
+    Attributes:
+        values: a float32[lanes] a column.
+        reason: uint8[lanes].
+        everything: schedule field or cost column -> array[lanes]; empty unless asked for.
+    """
+
+    values: tuple[Any, ...]
+    reason: Any
+    everything: dict[str, Any]
+
+
+class Reduced(NamedTuple):
+    """What is left to look at, arrays on the device.
 
     Attributes:
         survivors: int32, how many candidates may belong to the top-k or the front.
         survives: bool[lanes].
-        values: a float32[lanes] a column.
         buckets: uint8[lanes], or int32[BUCKETS] counts where the chunk is compact.
         packed_lanes: int32[COMPACT_ROWS], survivors' lanes, then `lanes`; empty unless the chunk is compact.
         packed_values: float32[columns, COMPACT_ROWS]; empty unless the chunk is compact.
-        everything: schedule field or cost column -> array[lanes]; empty unless asked for.
     """
 
     survivors: Any
     survives: Any
-    values: tuple[Any, ...]
     buckets: Any
     packed_lanes: Any
     packed_values: Any
-    everything: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -92,49 +102,60 @@ class Bounds:
 
 
 @lru_cache(maxsize=256)
-def compiled_chunk(spec: ChunkSpec) -> Callable[..., ChunkResult]:
-    """The jitted chunk: `chunk(start_digits, valid_lanes, problem, gpu, threshold, pivots) -> ChunkResult`.
+def compiled_model(spec: ChunkSpec) -> Callable[..., Evaluated]:
+    """The jitted first half: `model(start_digits, problem, gpu)`.
 
-    Compiled once for a spec; another problem, GPU or bound does not retrace.
+    Compiled once for a spec; another problem or GPU does not retrace. The two halves are compiled apart because XLA
+    would otherwise repeat most of the model in every output of the second: a third of a sweep's time.
     """
     import jax
 
-    return jax.jit(lambda *arguments: _reduce_chunk(spec, *arguments))
+    return jax.jit(lambda start_digits, problem, gpu: _evaluate(spec, start_digits, problem, gpu))
 
 
-def _reduce_chunk(
-    spec: ChunkSpec, start_digits: Any, valid_lanes: Any, problem: Any, gpu: Any, threshold: Any, pivots: Any
-) -> ChunkResult:
+@lru_cache(maxsize=256)
+def compiled_reduction(spec: ChunkSpec) -> Callable[..., Reduced]:
+    """The jitted second half: `reduce(values, reason, valid_lanes, threshold, pivots)`; lanes from `valid_lanes` on do
+    not count."""
+    import jax
+
+    return jax.jit(lambda *arguments: _reduce(spec, *arguments))
+
+
+def _evaluate(spec: ChunkSpec, start_digits: Any, problem: Any, gpu: Any) -> Evaluated:
     import jax.numpy as jnp
+
+    def column(value: Any, dtype: Any = None) -> Any:
+        return jnp.broadcast_to(jnp.asarray(value, dtype), (spec.lanes,))
 
     fields = spec.space.decode(start_digits, spec.lanes)
     cost = spec.kernel.cost(problem, spec.kernel.schedule(fields), gpu)
-    values = tuple(
-        jnp.broadcast_to(jnp.asarray(getattr(cost, column), jnp.float32), (spec.lanes,)) for column in spec.columns
+    values = tuple(column(getattr(cost, name), jnp.float32) for name in spec.columns)
+    everything = (
+        {name: column(value) for name, value in (fields | cost_columns(cost)).items()} if spec.everything else {}
     )
-    reason = jnp.broadcast_to(cost.reason, (spec.lanes,))
+    return Evaluated(values, column(cost.reason, jnp.uint8), everything)
+
+
+def _reduce(
+    spec: ChunkSpec, values: tuple[Any, ...], reason: Any, valid_lanes: Any, threshold: Any, pivots: Any
+) -> Reduced:
+    import jax.numpy as jnp
+
     inside = jnp.arange(spec.lanes, dtype=jnp.int32) < valid_lanes
     usable = inside & (reason == 0)
     for value in values:
         usable &= jnp.isfinite(value)
     dominated = _dominated(values[: spec.objectives], pivots)
     survives = usable & ((values[spec.rank_column] <= threshold) | ~dominated)
-    latency_s = jnp.broadcast_to(jnp.asarray(cost.latency_s, jnp.float32), (spec.lanes,))
-    buckets = bucket(latency_s, reason, usable, inside)
+    buckets = bucket(values[spec.columns.index("latency_s")], reason, usable, inside)
     packed_lanes = jnp.zeros(0, jnp.int32)
     packed_values = jnp.zeros((len(values), 0), jnp.float32)
     if spec.compact:
         buckets = jnp.zeros(BUCKETS, jnp.int32).at[buckets.astype(jnp.int32)].add(1)
         packed_lanes = jnp.nonzero(survives, size=COMPACT_ROWS, fill_value=spec.lanes)[0].astype(jnp.int32)
         packed_values = jnp.stack([value.at[packed_lanes].get(mode="fill", fill_value=jnp.inf) for value in values])
-    everything = {}
-    if spec.everything:
-        everything = {
-            name: jnp.broadcast_to(jnp.asarray(value), (spec.lanes,))
-            for name, value in (fields | cost_columns(cost)).items()
-        }
-    count = survives.sum(dtype=jnp.int32)
-    return ChunkResult(count, survives, values, buckets, packed_lanes, packed_values, everything)
+    return Reduced(survives.sum(dtype=jnp.int32), survives, buckets, packed_lanes, packed_values)
 
 
 def _dominated(values: tuple[Any, ...], pivots: Any) -> Any:
@@ -148,20 +169,20 @@ def _dominated(values: tuple[Any, ...], pivots: Any) -> Any:
     return dominated
 
 
-def survivors_of(spec: ChunkSpec, result: ChunkResult) -> tuple[np.ndarray, np.ndarray]:
+def survivors_of(spec: ChunkSpec, evaluated: Evaluated, reduced: Reduced) -> tuple[np.ndarray, np.ndarray]:
     """The survivors on the host: lanes int64[n] and values float32[n, columns]."""
-    count = int(result.survivors)
+    count = int(reduced.survivors)
     if not count:
         return np.zeros(0, np.int64), np.zeros((0, len(spec.columns)), np.float32)
     if spec.compact and count <= COMPACT_ROWS:
-        packed_values = np.asarray(result.packed_values)[:, :count]
-        return np.asarray(result.packed_lanes)[:count].astype(np.int64), np.ascontiguousarray(packed_values.T)
-    lanes = np.flatnonzero(np.asarray(result.survives))
-    return lanes, np.stack([np.asarray(value)[lanes] for value in result.values], axis=1)
+        packed_values = np.asarray(reduced.packed_values)[:, :count]
+        return np.asarray(reduced.packed_lanes)[:count].astype(np.int64), np.ascontiguousarray(packed_values.T)
+    lanes = np.flatnonzero(np.asarray(reduced.survives))
+    return lanes, np.stack([np.asarray(value)[lanes] for value in evaluated.values], axis=1)
 
 
-def counts_of(spec: ChunkSpec, result: ChunkResult) -> np.ndarray:
+def counts_of(spec: ChunkSpec, reduced: Reduced) -> np.ndarray:
     """Candidates a bucket, int64[BUCKETS]; lanes past the end are in bucket `PADDING`."""
     if spec.compact:
-        return np.asarray(result.buckets).astype(np.int64)
-    return np.bincount(np.asarray(result.buckets), minlength=BUCKETS)
+        return np.asarray(reduced.buckets).astype(np.int64)
+    return np.bincount(np.asarray(reduced.buckets), minlength=BUCKETS)

@@ -1,5 +1,6 @@
 """What every executor runs: chunks of a job on one device, and the order in which a sweep's parts are worked off."""
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -8,7 +9,7 @@ import numpy as np
 
 from ..job import SweepJob
 from ..platform import is_accelerator
-from ..reduce import Bounds, ChunkResult, chunk_spec, compiled_chunk, counts_of, survivors_of
+from ..reduce import Bounds, Evaluated, chunk_spec, compiled_model, compiled_reduction, counts_of, survivors_of
 from ..state import BoundsKeeper, Collector, Range, SweepState
 from . import PartSink
 
@@ -37,24 +38,23 @@ class ChunkRunner:
         self.lanes = chunk_lanes(job, device)
         self.spec = chunk_spec(job, self.lanes, compact, everything)
         self._job = job
-        self._chunk = compiled_chunk(self.spec)
+        self._model = compiled_model(self.spec)
+        self._reduce = compiled_reduction(self.spec)
+        self._fixed = jax.device_put((job.problem_arrays, job.gpu), device)
         self._first_call = threading.Lock()
         self._compiled = False
-        self._fixed = jax.device_put((job.problem_arrays, job.gpu), device)
 
-    def run(self, start: int, stop: int, bounds: Bounds, collector: Collector) -> ChunkResult:
+    def run(self, start: int, stop: int, bounds: Bounds, collector: Collector) -> Evaluated:
         """Evaluates [start, stop), at most `lanes` indices, and adds the outcome to the collector."""
-        digits = self._job.space.start_digits(start)
-        arguments = (digits, np.int32(stop - start), *self._fixed, bounds.threshold, bounds.pivots)
-        if self._compiled:
-            result = self._chunk(*arguments)
-        else:
-            with self._first_call:  # one thread compiles, the others wait
-                result = self._chunk(*arguments)
-                self._compiled = True
-        lanes, values = survivors_of(self.spec, result)
-        collector.add(start, stop, counts_of(self.spec, result), lanes + (start - self._job.start), values)
-        return result
+        with contextlib.nullcontext() if self._compiled else self._first_call:  # one compiles, the others wait
+            evaluated = self._model(self._job.space.start_digits(start), *self._fixed)
+            reduced = self._reduce(
+                evaluated.values, evaluated.reason, np.int32(stop - start), bounds.threshold, bounds.pivots
+            )
+            self._compiled = True
+        lanes, values = survivors_of(self.spec, evaluated, reduced)
+        collector.add(start, stop, counts_of(self.spec, reduced), lanes + (start - self._job.start), values)
+        return evaluated
 
 
 def chunk_lanes(job: SweepJob, device: Any) -> int:
@@ -117,8 +117,8 @@ def run_task(
             for start, stop in chunks:
                 if stopped():
                     raise _StoppedError
-                result = runner.run(start, stop, keeper.bounds, collector)
-                part.add({name: np.asarray(values)[: stop - start] for name, values in result.everything.items()})
+                evaluated = runner.run(start, stop, keeper.bounds, collector)
+                part.add({name: np.asarray(values)[: stop - start] for name, values in evaluated.everything.items()})
     except _StoppedError:
         collector.take()
 
