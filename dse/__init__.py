@@ -1,0 +1,79 @@
+"""tilesweep: what a GPU kernel costs, over whole schedule spaces.
+
+    from dse import sweep
+    result = sweep("gemm", shape="8192x8192x8192", dtype="bf16", gpu="h200_sxm")
+    print(result.top)
+
+Names are imported on first use, so that `import dse` needs neither jax nor pandas.
+"""
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .api import explain as explain
+    from .api import rank as rank
+    from .api import search as search
+    from .api import sweep as sweep
+    from .api import sweep_shapes as sweep_shapes
+    from .content.gpu import GpuFile as GpuFile
+    from .content.gpu import list_gpus as list_gpus
+    from .content.gpu import load_gpu as load_gpu
+    from .content.space import list_spaces as list_spaces
+    from .content.space import load_space as load_space
+    from .errors import UserError as UserError
+    from .explain import Explanation as Explanation
+    from .job import SweepJob as SweepJob
+    from .problem import GemmProblem as GemmProblem
+    from .problem import gemm_problem as gemm_problem
+    from .space import Space as Space
+    from .sweep import SweepResult as SweepResult
+
+__version__ = "0.1.0"
+
+_EXPORTS = {
+    "explain": ".api",
+    "rank": ".api",
+    "search": ".api",
+    "sweep": ".api",
+    "sweep_shapes": ".api",
+    "GpuFile": ".content.gpu",
+    "list_gpus": ".content.gpu",
+    "load_gpu": ".content.gpu",
+    "list_spaces": ".content.space",
+    "load_space": ".content.space",
+    "UserError": ".errors",
+    "Explanation": ".explain",
+    "SweepJob": ".job",
+    "GemmProblem": ".problem",
+    "gemm_problem": ".problem",
+    "Space": ".space",
+    "SweepResult": ".sweep",
+}
+
+__all__ = sorted([*_EXPORTS, "__version__"])
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _EXPORTS:
+        raise AttributeError(f"module 'dse' has no attribute {name!r}")
+    value = getattr(import_module(_EXPORTS[name], __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+class _Package(ModuleType):
+    """Keeps `dse.sweep` the function: importing the module `dse/sweep.py` would otherwise put itself in its place."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _EXPORTS and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -1,0 +1,236 @@
+"""The Python face: the questions of the command line as functions that return results and pandas tables."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .content.gpu import GpuFile
+from .content.shapes import ShapeRow, load_shapes
+from .content.space import load_space
+from .errors import UserError
+from .explain import Explanation, explain_schedule
+from .job import SweepJob
+from .problem import GemmProblem
+from .question import Question, ask
+from .rank import rank_candidates, ranked_table
+from .restrict import Restrictions, parse_axes
+from .schedule_text import FIELDS, parse_schedule
+from .space import Space
+from .sweep import SweepResult, run_sweep
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+OBJECTIVES = ("latency_s", "ddr_bytes", "smem_bytes")
+Shape = str | Sequence[int] | GemmProblem
+
+
+def sweep(
+    kernel: str = "gemm",
+    *,
+    shape: Shape,
+    dtype: str = "bf16",
+    gpu: str | GpuFile = "h200_sxm",
+    space: str | Path | Space | None = None,
+    preset: str | None = None,
+    axes: Restrictions | Sequence[str] | None = None,
+    objectives: Sequence[str] = OBJECTIVES,
+    top: int = 10,
+    out: str | Path | None = None,
+    keep: str = "best",
+    executor: str = "serial",
+    workers: int | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    progress: Any = None,
+    command_line: str = "",
+    **question: Any,
+) -> SweepResult:
+    """Evaluates a whole schedule space and returns the best schedules and the exact front.
+
+    Args:
+        kernel: "gemm".
+        shape: "MxNxK", "BATCHxMxNxK", a sequence of the numbers, or a `GemmProblem`.
+        dtype: input type.
+        gpu: name or path of a GPU file, or a loaded one.
+        space: name ("gemm/wgmma") or TOML file of a space, or a space; None: the kernel's for the GPU's family.
+        preset: a ready-made sub-space ("triton", "cutlass", "library", "quick").
+        axes: what to keep further: {"tile_m": [64, 128]} or texts like "tile_m=64,128".
+        objectives: cost fields that the front minimises.
+        top: how many of the best.
+        out: folder for Parquet files; None: nothing is written.
+        keep: "best", or "all" for every row (needs `out`).
+        executor, workers: "serial" or "ray", and how many; None: one a core.
+        resume, overwrite: go on with, or replace, what is in `out`.
+        progress: None: silent; True: shown on standard error; or a function of `dse.progress.Snapshot`.
+        command_line: for the result files; how this would be run again.
+        question: further arguments of `dse.question.ask`: overrides, family, accumulator, clock, out_dtype, layout,
+            beta, cache, align_bytes.
+
+    Returns:
+        The result; `result.top` and `result.front` are pandas tables.
+
+    Raises:
+        UserError: whatever of this is wrong, with what is allowed.
+    """
+    asked = ask(shape, dtype, gpu, **question)
+    job = make_job(asked, kernel, space, preset, axes, objectives=tuple(objectives), top=top)
+    return run_sweep(
+        job,
+        executor,
+        progress,
+        workers=workers,
+        out=out,
+        keep=keep,
+        resume=resume,
+        overwrite=overwrite,
+        command_line=command_line,
+    )
+
+
+def sweep_shapes(shapes: str | Path | Sequence[Any], **options: Any) -> "tuple[dict[str, SweepResult], pd.DataFrame]":
+    """Sweeps many shapes and sums them up.
+
+    Args:
+        shapes: a CSV file (see `dse.content.shapes`), or a sequence of shapes.
+        options: of `sweep`; where `out` is given, every shape gets a folder in it.
+
+    Returns:
+        Name -> result, and one row a shape with its best schedule.
+
+    Raises:
+        UserError: as `sweep`; for a file with its line and column.
+    """
+    import pandas as pd
+
+    dtype, out = options.pop("dtype", "bf16"), options.pop("out", None)
+    results: dict[str, SweepResult] = {}
+    for row in shape_rows(shapes):
+        where = Path(out) / folder_name(row.name) if out is not None else None
+        name = row.name if row.name not in results else f"{row.name} ({len(results)})"
+        results[name] = sweep(shape=row.shape, dtype=row.dtype or dtype, out=where, **options)
+        if results[name].incomplete:
+            break
+    return results, pd.DataFrame([summary_row(name, result) for name, result in results.items()])
+
+
+def explain(
+    schedule: "str | Mapping[str, Any] | SweepResult",
+    *,
+    rank: int = 0,
+    shape: Shape | None = None,
+    dtype: str = "bf16",
+    gpu: str | GpuFile = "h200_sxm",
+    **question: Any,
+) -> Explanation:
+    """Explains one schedule: its time by pipeline and phase, its traffic, its bottleneck, what to change.
+
+    Args:
+        schedule: words ("tile=128x256x64 stages=4 ..."), a mapping of fields, or a sweep's result.
+        rank: which of a result's best.
+        shape, dtype, gpu, question: as in `sweep`; a result brings its own.
+
+    Raises:
+        UserError: an unreadable schedule, a rank past the end, or no shape.
+    """
+    if isinstance(schedule, SweepResult):
+        return explain_row(schedule.job, schedule.top, rank)
+    if shape is None:
+        raise UserError("a schedule is explained for a shape: give shape='MxNxK'")
+    asked = ask(shape, dtype, gpu, **question)
+    fields = parse_schedule(schedule, asked.family)
+    return explain_schedule(asked.problem, fields, asked.bound, asked.family, asked.gpu.name)
+
+
+def explain_row(job: SweepJob, table: "pd.DataFrame", rank: int) -> Explanation:
+    """Explains a row of a result's table (`result.top`, `result.front`), counted from 0.
+
+    Raises:
+        UserError: a rank past the end.
+    """
+    if not 0 <= rank < len(table):
+        raise UserError(f"rank {rank} is not there: the table has the rows 0 to {len(table) - 1}")
+    fields = {name: int(table.iloc[rank][name]) for name in FIELDS}
+    return explain_schedule(job.problem, fields, job.gpu, job.space.family, job.gpu_name)
+
+
+def rank(
+    candidates: str | Path | Sequence[Any],
+    *,
+    shape: Shape,
+    dtype: str = "bf16",
+    gpu: str | GpuFile = "h200_sxm",
+    family: str | None = None,
+    **question: Any,
+) -> "pd.DataFrame":
+    """Ranks the user's own candidates by predicted latency; those that cannot run come last, with the reason.
+
+    Args:
+        candidates: a .py file with lists of `triton.Config` (it is run), a .json or .csv file, or a list of configs,
+            mappings and schedule texts. `registers` and `smem_bytes` of a candidate replace the model's estimates.
+        shape, dtype, gpu, question: as in `sweep`.
+        family: of candidates that are schedules; Triton configs follow Triton's choice.
+
+    Returns:
+        One row a candidate: rank, name, family, feasible, slowdown, why, the schedule and its cost.
+
+    Raises:
+        UserError: unreadable candidates; the message says where.
+    """
+    asked = ask(shape, dtype, gpu, family=family, **question)
+    ranked = rank_candidates(candidates, asked.problem, asked.gpu, family, asked.accumulator, asked.clock)
+    return ranked_table(ranked)
+
+
+def search(kernel: str = "gemm", **options: Any) -> Any:
+    """A sampled search where a space is too large to sweep; see `dse.search`."""
+    from .search_api import search_schedules
+
+    return search_schedules(kernel, **options)
+
+
+def make_job(
+    asked: Question,
+    kernel: str = "gemm",
+    space: str | Path | Space | None = None,
+    preset: str | None = None,
+    axes: Restrictions | Sequence[str] | None = None,
+    **options: Any,
+) -> SweepJob:
+    """The job of a question over a space; options are those of `dse.job.SweepJob`."""
+    if isinstance(space, Space):
+        chosen = space.restrict(space.presets[preset]) if preset else space
+        chosen = chosen.restrict(restrictions(axes)) if axes else chosen
+    else:
+        chosen = load_space(str(space or kernel), asked.family, asked.problem.dtype, preset, restrictions(axes))
+    return SweepJob(chosen, asked.problem, asked.bound, gpu_name=asked.gpu.name, **options)
+
+
+def restrictions(axes: Restrictions | Sequence[str] | None) -> Restrictions:
+    """Restrictions from a mapping or from texts such as "tile_m=64,128"."""
+    if axes is None:
+        return {}
+    return axes if isinstance(axes, Mapping) else parse_axes(axes)
+
+
+def shape_rows(shapes: str | Path | Sequence[Any]) -> list[ShapeRow]:
+    """Shapes from a CSV file or a sequence."""
+    if isinstance(shapes, (str, Path)):
+        return load_shapes(shapes)
+    texts = [shape if isinstance(shape, str) else "x".join(map(str, shape)) for shape in shapes]
+    return [ShapeRow(text, text, None) for text in texts]
+
+
+def summary_row(name: str, result: SweepResult) -> dict[str, Any]:
+    """One shape's best schedule, for a table of many shapes."""
+    row: dict[str, Any] = {"name": name, "shape": result.job.problem_name, "feasible": result.feasible}
+    if len(result.top):
+        best = result.top.iloc[0]
+        shown = ("latency_s", "bound_name", "l2_hit", *FIELDS)
+        row |= {"tflop_per_s": best["flop"] / best["latency_s"] / 1e12, **{key: best[key] for key in shown}}
+    return row | {"front": len(result.front), "folder": result.folder}
+
+
+def folder_name(text: str) -> str:
+    """A text as the name of a folder: what file systems dislike becomes `_`."""
+    return "".join(char if char.isalnum() or char in "-_.+" else "_" for char in text)

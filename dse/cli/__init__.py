@@ -1,0 +1,99 @@
+"""The command `dse`. One file a command; a command's file is imported only when it is called."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NoReturn
+
+COMMANDS = {  # name -> what it does; the module of the same name has `add_arguments(parser)` and `run(arguments)`
+    "sweep": "evaluate a whole schedule space: the best schedules and the exact front",
+    "explain": "one schedule: where its time goes, what binds, what to change",
+    "rank": "your own candidates (Triton configs, JSON, CSV), ranked, and why some cannot run",
+    "top": "the best schedules of a finished run",
+    "front": "the front of a finished run",
+    "export": "a run's schedules for Triton's autotuner or CUTLASS's profiler",
+    "search": "sample a space that is too large to sweep, GPU numbers included",
+    "validate": "predictions beside measured latencies, and beside a fitted roofline",
+    "gpus": "the GPUs that are known",
+    "spaces": "the schedule spaces that are known: axes, sizes, presets",
+}
+EXIT_USER_ERROR = 2
+EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
+
+
+class Parser(argparse.ArgumentParser):
+    """Errors in one line, like all others of the command."""
+
+    def error(self, message: str) -> NoReturn:
+        print(f"dse: {message}; see {self.prog} --help", file=sys.stderr)
+        raise SystemExit(EXIT_USER_ERROR)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs `dse` with these arguments (by default those of the process).
+
+    Returns:
+        0; 2 for bad input; 130 after Ctrl-C; what the command says otherwise.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = _run(words)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_BROKEN_PIPE
+    except KeyboardInterrupt:
+        print("dse: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except SystemExit as error:
+        return error.code if isinstance(error.code, int) else 0
+    except ValueError as error:
+        from ..errors import UserError
+
+        if not isinstance(error, UserError):
+            raise
+        print(f"dse: {error}", file=sys.stderr)
+        return EXIT_USER_ERROR
+
+
+def _run(words: list[str]) -> int:
+    if not words or words[0] not in COMMANDS:
+        return _top_level(words)
+    name = words[0]
+    command = import_module(f".{name}", __name__)
+    parser = Parser(
+        prog=f"dse {name}", description=command.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    command.add_arguments(parser)
+    return command.run(parser.parse_args(words[1:])) or 0
+
+
+def _top_level(words: list[str]) -> int:
+    parser = Parser(
+        prog="dse",
+        description="What a GPU kernel costs, over whole schedule spaces.",
+        epilog="commands:\n"
+        + "\n".join(f"  {name:<10}{text}" for name, text in COMMANDS.items())
+        + "\n\n`dse COMMAND --help` says more, e.g.\n"
+        "  dse sweep gemm --shape 8192x8192x8192 --dtype bf16 --gpu h200_sxm",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"tilesweep {_version()}")
+    parser.add_argument("command", nargs="?", metavar="COMMAND", help="one of those below")
+    parsed = parser.parse_args(words)
+    if parsed.command is None:
+        parser.print_help()
+        return 0
+    from ..errors import unknown
+
+    raise unknown("command", parsed.command, COMMANDS, "see dse --help")
+
+
+def _version() -> str:
+    from .. import __version__
+
+    return __version__

@@ -1,0 +1,94 @@
+"""How commands show numbers: plain tables, quantities with units, JSON."""
+
+import json
+import math
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..schedule_text import cluster_label, launch_label, raster_label, warps_label
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+BYTE_UNITS = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
+EPILOGUE_SHORT = ("direct", "staged", "overlapped")
+
+
+def table(rows: Sequence[Mapping[str, str]], left: Iterable[str] = ()) -> str:
+    """Rows as columns of text under a head; columns named in `left` are flush left, the others right."""
+    if not rows:
+        return "(none)"
+    names = list(rows[0])
+    width = {name: max(len(name), *(len(row[name]) for row in rows)) for name in names}
+    flush = set(left)
+
+    def line(cells: Mapping[str, str]) -> str:
+        return "  ".join(
+            cells[name].ljust(width[name]) if name in flush else cells[name].rjust(width[name]) for name in names
+        ).rstrip()
+
+    return "\n".join([line({name: name for name in names}), *(line(row) for row in rows)])
+
+
+def schedule_rows(frame: "pd.DataFrame") -> str:
+    """Schedules with what is predicted of them, one a line."""
+    rows = [_schedule_row(str(place), row) for place, row in enumerate(frame.to_dict("records"))]
+    return table(rows, left=("binds", "tile", "raster", "launch"))
+
+
+def _schedule_row(place: str, row: Mapping[str, Any]) -> dict[str, str]:
+    swap = " swapped" if row.get("swap_ab") else ""
+    return {
+        "#": place,
+        "latency us": f"{row['latency_s'] * 1e6:.2f}",
+        "TFLOP/s": f"{row['flop'] / row['latency_s'] / 1e12:.1f}",
+        "binds": str(row["bound_name"]),
+        "L2 hit": f"{row['l2_hit']:.1%}",
+        "L1.5 hit": f"{row['l15_hit']:.1%}",
+        "DDR": byte_text(row["ddr_bytes"]),
+        "CTA/SM": f"{row['ctas_per_sm']:.0f}",
+        "tile": f"{row['tile_m']:.0f}x{row['tile_n']:.0f}x{row['tile_k']:.0f}{swap}",
+        "stages": f"{row['stages']:.0f}",
+        "warps": warps_label(row),
+        "cluster": cluster_label(row),
+        "raster": raster_label(row),
+        "launch": f"{launch_label(row)} {EPILOGUE_SHORT[int(row['epilogue'])]}",
+    }
+
+
+def byte_text(count: float) -> str:
+    """`1.34 GB`."""
+    for unit, scale in BYTE_UNITS:
+        if count >= scale:
+            return f"{count / scale:.3g} {unit}" if count / scale < 1000 else f"{count / scale:.0f} {unit}"
+    return f"{count:.0f} B"
+
+
+def seconds_text(seconds: float) -> str:
+    """`812.30 us`."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= scale:
+            return f"{seconds / scale:.2f} {unit}"
+    return f"{seconds * 1e9:.0f} ns" if seconds else "0"
+
+
+def print_json(content: Any) -> None:
+    """One JSON document on standard output; numbers that JSON lacks become null."""
+    json.dump(plain(content), sys.stdout, indent=1, allow_nan=False)
+    sys.stdout.write("\n")
+
+
+def plain(value: Any) -> Any:
+    """Mappings, sequences, pandas tables and numbers as what JSON knows."""
+    if hasattr(value, "to_dict") and hasattr(value, "columns"):
+        return [plain(row) for row in value.to_dict("records")]
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(entry) for entry in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, (str, int, float, bool)) or value is None else str(value)

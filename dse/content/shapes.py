@@ -1,0 +1,81 @@
+"""Shape lists: a CSV file with the columns m, n, k and, as wanted, batch, name, dtype."""
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import UserError, unknown
+from .dtypes import DTYPE_BYTES
+from .files import find_content
+
+FOLDER = "studies/shapes"
+NEEDED = ("m", "n", "k")
+COLUMNS = (*NEEDED, "batch", "name", "dtype")
+DIMENSION_MAX = 2**24 - 1
+
+
+@dataclass(frozen=True)
+class ShapeRow:
+    """One line of a shape list.
+
+    Attributes:
+        name: as given, else the shape.
+        shape: MxNxK or BATCHxMxNxK.
+        dtype: input type; None: whatever the command says.
+    """
+
+    name: str
+    shape: str
+    dtype: str | None
+
+
+def load_shapes(name_or_path: str | Path) -> list[ShapeRow]:
+    """The shapes of a CSV file, given by path or, for those that come with tilesweep, by name.
+
+    Raises:
+        UserError: no such file, an unknown or missing column, a dimension that is no whole number from 1 to 2^24 - 1,
+            an unknown type, or no line at all. The message names file, line and column.
+    """
+    path = find_content("shape list", FOLDER, str(name_or_path), suffix=".csv")
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        reader = csv.DictReader(file, skipinitialspace=True)
+        columns = [str(column).strip().lower() for column in reader.fieldnames or ()]
+        _check_columns(path, columns)
+        reader.fieldnames = columns
+        rows = [_row(path, reader.line_num, row) for row in reader if any(row.values())]
+    if not rows:
+        raise UserError(f"{path} holds no shape: write a line such as 8192,8192,8192 under m,n,k")
+    return rows
+
+
+def _check_columns(path: Path, columns: list[str]) -> None:
+    for column in columns:
+        if column not in COLUMNS:
+            raise unknown(f"column in {path}, line 1:", column, COLUMNS)
+    missing = [name for name in NEEDED if name not in columns]
+    if missing:
+        raise UserError(
+            f"{path}, line 1: the column(s) {', '.join(missing)} are missing; a shape list starts with m,n,k"
+        )
+
+
+def _row(path: Path, line: int, row: dict[str, str]) -> ShapeRow:
+    dims = [_dimension(path, line, name, row[name]) for name in NEEDED]
+    batch = _dimension(path, line, "batch", row["batch"]) if row.get("batch") else 1
+    shape = "x".join(str(size) for size in ([batch] if batch > 1 else []) + dims)
+    dtype = (row.get("dtype") or "").strip() or None
+    if dtype is not None and dtype not in DTYPE_BYTES:
+        raise unknown(f"dtype in {path}, line {line}, column dtype:", dtype, DTYPE_BYTES)
+    return ShapeRow((row.get("name") or "").strip() or shape, shape, dtype)
+
+
+def _dimension(path: Path, line: int, column: str, text: str | None) -> int:
+    try:
+        number = int(str(text).strip())
+    except ValueError:
+        number = 0
+    if not 1 <= number <= DIMENSION_MAX:
+        raise UserError(
+            f"{path}, line {line}, column {column}: {text!r} is not a whole number from 1 to {DIMENSION_MAX}"
+        )
+    return number

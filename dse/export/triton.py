@@ -1,0 +1,55 @@
+"""Schedules as a Python module with lists of `triton.Config`, one list a kind of kernel."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..triton_config import TritonConfig, TritonGpu, config_of
+from .entry import Entry, Exported, comment, counted
+
+LISTS = {  # name of the list -> the keyword argument that only its kernel takes
+    "configs": "",
+    "configs_persistent": "NUM_SMS",
+    "configs_split_k": "SPLIT_K",
+}
+
+
+def export_triton(entries: Sequence[Entry], problem: Any, family: str, gpu: TritonGpu, gpu_name: str) -> Exported:
+    """A module that a user imports and passes to `triton.autotune`.
+
+    Data-parallel, persistent (NUM_SMS) and split-K (SPLIT_K) kernels take different keyword arguments, so each kind has
+    its own list: `configs`, `configs_persistent`, `configs_split_k`. Every config reads back, through `dse rank`, to
+    the schedule it was made of; whatever Triton cannot express is left out and counted.
+
+    Args:
+        entries: schedules, best first.
+        problem: the user's problem.
+        family: the schedules' instruction family.
+        gpu: families and SMs of the GPU.
+        gpu_name: for the head of the file.
+    """
+    made = [(entry, config_of(entry.schedule, family, problem, gpu)) for entry in entries]
+    skipped = counted(config for _, config in made if isinstance(config, str))
+    head = comment(
+        [
+            f"GEMM {problem.shape} {problem.dtype} on {gpu_name}, {family}: predicted by tilesweep, best first.",
+            "Grids: configs one program a tile, configs_persistent NUM_SMS programs, configs_split_k SPLIT_K a tile.",
+        ],
+        skipped,
+    )
+    lines = [*head, "", "import triton", ""]
+    written = 0
+    for name, mark in LISTS.items():
+        chosen = [(entry, c) for entry, c in made if isinstance(c, TritonConfig) and _list_of(c) == mark]
+        lines += [f"{name} = [", *(line for entry, c in chosen for line in _config(entry, c)), "]"]
+        written += len(chosen)
+    return Exported("\n".join(lines) + "\n", written, skipped)
+
+
+def _list_of(config: TritonConfig) -> str:
+    return next((mark for mark in LISTS.values() if mark and mark in config.kwargs), "")
+
+
+def _config(entry: Entry, config: TritonConfig) -> list[str]:
+    kwargs = ", ".join(f'"{name}": {value}' for name, value in config.kwargs.items())
+    launch = f"num_warps={config.num_warps}, num_stages={config.num_stages}, num_ctas={config.num_ctas}"
+    return [f"    # {entry.remark}", f"    triton.Config({{{kwargs}}}, {launch}),"]

@@ -1,0 +1,100 @@
+"""The user's own candidates, ranked by predicted latency; those that cannot run come last, with the reason."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .advice import what_binds
+from .candidates import Candidate, read_candidates
+from .content.gpu import GpuFile
+from .content.space import load_space
+from .explain import costs_of
+from .infeasible import why_not
+from .job import SweepJob
+from .roofline import roofline
+from .schedule_text import FIELDS, format_schedule
+from .triton_config import TritonGpu
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """One candidate with what the model says of it."""
+
+    candidate: Candidate
+    cost: dict[str, Any]
+    why_not: str
+    binds: str
+
+    @property
+    def feasible(self) -> bool:
+        """Whether it can run."""
+        return not self.why_not
+
+    @property
+    def latency_s(self) -> float:
+        """Predicted latency; infinite where it cannot run."""
+        return float(self.cost["latency_s"]) if self.feasible else float("inf")
+
+
+def rank_candidates(
+    source: str | Path | Sequence[Any],
+    problem: Any,
+    gpu: GpuFile,
+    family: str | None = None,
+    accumulator: str | None = None,
+    clock: str = "boost",
+) -> list[Ranked]:
+    """Candidates in the order of predicted latency, equal ones in the order given; then those that cannot run.
+
+    Args:
+        source: see `dse.candidates.read_candidates`. A Python file is run.
+        problem: the user's problem.
+        gpu: a loaded GPU file.
+        family: of candidates that are schedules; None: the GPU's fastest for the type. Triton configs follow Triton.
+        accumulator: accumulator type; None: fp32, or int32 for integers.
+        clock: "boost" or "sustained".
+
+    Raises:
+        UserError: unreadable candidates, or a type or family that the GPU lacks.
+    """
+    gpu.bind(problem.dtype, accumulator, family, clock=clock)
+    families = gpu.families(problem.dtype, accumulator)
+    about = TritonGpu(families or gpu.families(problem.dtype), int(gpu["sm_count"]))
+    candidates = read_candidates(source, problem, about, family)
+    ranked: list[Ranked] = []
+    for chosen in dict.fromkeys(candidate.family for candidate in candidates):
+        members = [candidate for candidate in candidates if candidate.family == chosen]
+        bound = gpu.bind(problem.dtype, accumulator, chosen, clock=clock)
+        job = SweepJob(load_space("gemm", chosen, problem.dtype), problem, bound, gpu_name=gpu.name)
+        roof = roofline(problem, bound)
+        for member, cost in zip(members, costs_of(job, [member.schedule for member in members]), strict=True):
+            reason = why_not(problem, member.schedule, cost, bound) if int(cost["reason"]) else ""
+            ranked.append(Ranked(member, cost, reason, "" if reason else what_binds(cost, roof)))
+    place = {id(candidate): at for at, candidate in enumerate(candidates)}
+    return sorted(ranked, key=lambda entry: (entry.latency_s, place[id(entry.candidate)]))
+
+
+def ranked_table(ranked: Sequence[Ranked]) -> "pd.DataFrame":
+    """The ranking as a table: rank, name, family, feasible, latency, slowdown against the best, why, and all columns."""
+    import pandas as pd
+
+    best = min((entry.latency_s for entry in ranked), default=float("inf"))
+    rows = [
+        {
+            "rank": place if entry.feasible else None,
+            "name": entry.candidate.name,
+            "family": entry.candidate.family,
+            "feasible": entry.feasible,
+            "slowdown": entry.latency_s / best if entry.feasible else None,
+            "why": entry.binds or entry.why_not,
+            "schedule": format_schedule(entry.candidate.schedule),
+            **{name: entry.candidate.schedule[name] for name in FIELDS},
+            **entry.cost,
+        }
+        for place, entry in enumerate(ranked, start=1)
+    ]
+    return pd.DataFrame(rows)
