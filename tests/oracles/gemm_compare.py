@@ -1,0 +1,79 @@
+"""GEMM cost of the model less that of its scalar twin, field by field, on drawn candidates."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxmodel.kernels import gemm as model
+from jaxmodel.types import PIPELINES, Cost
+
+from . import gemm as twin
+from .gemm_draws import Draw
+from .gemm_fit import WHOLE_BELOW
+
+WHOLE_FIELDS = (
+    "reason", "bound", "ctas_per_sm", "occupancy_limiter", "registers_per_thread", "smem_bytes", "threads", "sms_used",
+)  # fmt: skip
+
+
+def model_fields(draw: Draw, float_dtype: type) -> dict[str, np.ndarray]:
+    """Every field of the model's cost, computed under `jit` in the given precision; `pipeline_s` one entry each."""
+    with jax.enable_x64(float_dtype is np.float64):
+        arguments = jax.tree.map(lambda leaf: np.asarray(leaf, float_dtype), draw)
+        cost = jax.jit(model.cost)(*arguments)
+        count = np.shape(draw.problem.m)
+        leaf = lambda value: np.broadcast_to(np.asarray(value, np.float64), count)  # noqa: E731
+        assert cost.latency_s.dtype == float_dtype
+        return _flat({f.name: getattr(cost, f.name) for f in dataclasses.fields(Cost)}, leaf)
+
+
+def twin_fields(draw: Draw) -> dict[str, np.ndarray]:
+    """The same from the scalar twin."""
+    rows = twin.costs([twin.Candidate(*_entry(draw, i)) for i in range(len(draw.problem.m))])
+    flat = [_flat({f.name: row[f.name] for f in dataclasses.fields(Cost)}, float) for row in rows]
+    return {name: np.array([row[name] for row in flat]) for name in flat[0]} | {"tiles": [row["tiles"] for row in rows]}
+
+
+def differences(draw: Draw, of_model: dict[str, np.ndarray], of_twin: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Relative difference of every field, and 0 or 1 (equal or not) of whole numbers and codes.
+
+    What is a difference of larger numbers is compared with at least a hundredth of those: a part of the latency with
+    the latency, a share with 1, what misses all caches with all that is requested. Launches of 2^24 tiles or more are
+    refused, not exact, and not compared.
+    """
+    requested = of_twin["l15_bytes"]
+    whole = dict.fromkeys(("prologue_s", "steady_s", "epilogue_s", "tail_s"), of_twin["latency_s"])
+    whole |= dict.fromkeys(("l15_hit", "l2_hit"), np.ones_like(requested))
+    whole |= dict.fromkeys(("ddr_read_bytes", "ddr_bytes"), requested)
+    whole |= {"pipeline_s.ddr": requested / draw.gpu.ddr_bytes_per_s}
+    difference = {
+        name: of_model[name] != of_twin[name]
+        if name in WHOLE_FIELDS
+        else _relative(of_model[name], of_twin[name], 0.01 * whole.get(name, 0.0))
+        for name in of_model
+    }
+    counted = np.asarray(of_twin["tiles"]) < WHOLE_BELOW
+    return {name: np.where(counted, value, 0.0) for name, value in difference.items()}
+
+
+def _relative(value: np.ndarray, exact: np.ndarray, least_scale: np.ndarray | float) -> np.ndarray:
+    scale = np.maximum(np.abs(exact), least_scale)
+    return np.abs(value - exact) / np.where(scale == 0, 1.0, scale)
+
+
+def _flat(fields: dict[str, Any], leaf: Any) -> dict[str, Any]:
+    pipelines = fields.pop("pipeline_s")
+    flat = {name: leaf(value) for name, value in fields.items()}
+    return flat | {f"pipeline_s.{name}": leaf(value) for name, value in zip(PIPELINES, pipelines, strict=True)}
+
+
+def _entry(record: Any, i: int) -> Any:
+    """Candidate `i` of records of arrays, as records of Python floats."""
+    if isinstance(record, tuple):
+        return [_entry(field, i) for field in record]
+    if dataclasses.is_dataclass(record):
+        values = {f.name: _entry(getattr(record, f.name), i) for f in dataclasses.fields(record)}
+        return type(record)(**values)  # pyright: ignore
+    return np.asarray(record)[i].tolist()
