@@ -96,17 +96,19 @@ def in_order(columns: Mapping[str, Any]) -> dict[str, Any]:
     return {name: columns[name] for name in COST_COLUMNS if name in columns}
 
 
-def code_names(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The columns of words that stand beside the codes among `columns`."""
+def code_words() -> dict[str, tuple[str, ...]]:
+    """Column of codes -> the words for 0, 1, ..."""
     from jaxmodel.reasons import Reason
     from jaxmodel.types import BOUNDS, OCCUPANCY_LIMITERS
 
-    reasons = np.array([reason.name for reason in sorted(Reason)], dtype=object)
-    words = {"reason": reasons, "bound": np.array(BOUNDS, object), "occupancy_limiter": np.array(OCCUPANCY_LIMITERS)}
+    reasons = tuple(reason.name for reason in sorted(Reason))
+    return {"reason": reasons, "bound": tuple(BOUNDS), "occupancy_limiter": tuple(OCCUPANCY_LIMITERS)}
+
+
+def code_names(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The columns of words that stand beside the codes among `columns`: `reason_name` and so on."""
     return {
-        f"{name}_name": words[name].astype(object)[
-            np.clip(np.asarray(columns[name]).astype(int), 0, len(words[name]) - 1)
-        ]
-        for name in CODES
+        f"{name}_name": np.array(words, object)[np.clip(np.asarray(columns[name]).astype(int), 0, len(words) - 1)]
+        for name, words in code_words().items()
         if name in columns
     }

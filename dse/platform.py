@@ -2,6 +2,7 @@
 
 import os
 import platform
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,29 @@ def usable_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def pin_to_a_free_core() -> int | None:
+    """Binds this process to one core that no other process bound by this function holds; None where none is free.
+
+    Call it before jax is imported: jax sizes its thread pools by the cores it finds. The claim is a lock on a file in
+    the temporary folder and ends with the process.
+    """
+    if not hasattr(os, "sched_setaffinity"):
+        return None
+    import fcntl
+
+    for core in sorted(os.sched_getaffinity(0)):
+        path = Path(tempfile.gettempdir()) / f"tilesweep-{os.getuid()}-core-{core}.lock"
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(file)
+            continue
+        os.sched_setaffinity(0, {core})
+        return core
+    return None
 
 
 def cache_dir() -> Path:

@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -150,6 +150,12 @@ class BoundsKeeper:
         self._random = np.random.default_rng(0)
         self._updates = 0
         self._slipped = 0
+        self._threshold = float("inf")
+
+    def tighten(self, threshold: float) -> None:
+        """Takes in the k-th best value that others have found."""
+        self._threshold = min(self._threshold, threshold)
+        self.bounds = replace(self.bounds, threshold=np.float32(min(self._threshold, self.bounds.threshold)))
 
     def update(self, state: SweepState, survivors: np.ndarray) -> None:
         """Takes in a merged state and the objectives of the survivors that went into it."""
@@ -162,7 +168,7 @@ class BoundsKeeper:
             fresh = survivors[self._random.permutation(len(survivors))[: self.SAMPLE_ROWS // 2]]
             self._sample = np.concatenate([fresh, self._sample])[: self.SAMPLE_ROWS]
             pivots = choose_pivots(state.front.values, self._sample)
-        self.bounds = Bounds(np.float32(state.top.threshold), pivots)
+        self.bounds = Bounds(np.float32(min(state.top.threshold, self._threshold)), pivots)
 
 
 def joined_ranges(ranges: Iterable[Range]) -> tuple[Range, ...]:

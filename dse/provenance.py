@@ -1,0 +1,143 @@
+"""How a result was made: everything needed to make it again, and to see what differs when it comes out otherwise."""
+
+import dataclasses
+import hashlib
+import platform
+import subprocess
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .job import SweepJob
+from .platform import cpu_type
+
+SCHEMA_VERSION = 1
+PACKAGES = ("tilesweep", "jax", "jaxlib", "numpy", "pandas", "pyarrow")
+
+
+def identity(job: SweepJob) -> dict[str, Any]:
+    """What decides a sweep's result bit for bit: two runs may be mixed only where all of it is equal."""
+    import jax
+
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "kernel": job.model.name,
+        "space": job.space.name,
+        "space_hash": job.space.hash,
+        "range": [str(job.start), str(job.end)],
+        "problem": describe_problem(job.problem),
+        "gpu": job.gpu_name,
+        "gpu_hash": record_hash(job.gpu),
+        "model_hash": model_hash(),
+        "objectives": list(job.objectives),
+        "rank_by": job.rank_by,
+        "top": job.top,
+        "tie_limit": job.tie_limit,
+        "cpu": cpu_type(),
+        "device": jax.devices()[0].device_kind,
+    }
+
+
+def provenance(job: SweepJob, command_line: str = "") -> dict[str, Any]:
+    """`identity` and what does not decide the result: versions, commit, command line, time."""
+    return identity(job) | {
+        "space_size": str(job.space.size),
+        "family": job.space.family,
+        "dtype": job.space.dtype,
+        "problem_name": job.problem_name,
+        "chunk_lanes": job.chunk_lanes,
+        "seed": None,  # an exhaustive sweep draws nothing
+        "command_line": command_line,
+        "commit": commit(),
+        "versions": versions(),
+        "platform": platform.platform(),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def describe_problem(problem: Any) -> dict[str, Any]:
+    """A problem's attributes as JSON has them."""
+    return {field.name: _plain(getattr(problem, field.name)) for field in dataclasses.fields(problem)}
+
+
+def record_hash(record: Any) -> str:
+    """SHA-256 of a record of numbers, by field name and float32 value; nested records included."""
+    digest = hashlib.sha256()
+    for name, value in sorted(_leaves(record)):
+        digest.update(name.encode() + b"=" + np.asarray(value, np.float32).tobytes())
+    return digest.hexdigest()
+
+
+@cache
+def model_hash() -> str:
+    """SHA-256 of the sources of `jaxmodel`."""
+    import jaxmodel
+
+    digest = hashlib.sha256()
+    for folder in jaxmodel.__path__:
+        for source in sorted(Path(folder).rglob("*.py")):
+            digest.update(source.read_bytes())
+    return digest.hexdigest()
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Versions of Python and of what computes or writes the results."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = "not installed"
+    return found
+
+
+@cache
+def commit() -> str | None:
+    """The commit of the checkout that this package runs from, with "-dirty" where files differ; None elsewhere."""
+    root = Path(__file__).resolve().parent.parent
+    if not (root / ".git").exists():
+        return None
+    try:
+        head = _git(root, "rev-parse", "HEAD")
+        return head + ("-dirty" if _git(root, "status", "--porcelain", "--untracked-files=no") else "")
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """What differs between two identities, in words, one entry a difference."""
+    found = []
+    for name in new:
+        if old.get(name) == new[name]:
+            continue
+        if name.endswith("_hash"):
+            what = {"space_hash": "the space", "gpu_hash": "the GPU's numbers", "model_hash": "the model's code"}[name]
+            found.append(f"{what} changed")
+        else:
+            found.append(f"{name} was {old.get(name)!r}, is {new[name]!r}")
+    return found
+
+
+def _git(root: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(root), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+
+
+def _leaves(record: Any, prefix: str = "") -> list[tuple[str, Any]]:
+    if not dataclasses.is_dataclass(record):
+        return [(prefix, record)]
+    return [
+        leaf
+        for field in dataclasses.fields(record)
+        for leaf in _leaves(getattr(record, field.name), f"{prefix}.{field.name}")
+    ]
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value

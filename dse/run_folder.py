@@ -1,0 +1,207 @@
+"""The folder of one run: results, every row where asked for, and what is needed to go on after an interrupt."""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .errors import UserError
+from .parts import PART_ROWS, PartFolder, part_path
+from .provenance import differences, identity, provenance
+from .state import SweepState
+from .store import as_table, read_rows, write_rows
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from .job import SweepJob
+    from .sweep import SweepResult
+
+RUN_FILE = "run.json"  # made first: marks the folder as ours and says of what run it is
+STATE_FILE = "state.npz"
+SUMMARY_FILE = "summary.json"
+OURS = (RUN_FILE, STATE_FILE, SUMMARY_FILE, "top.parquet", "front.parquet")
+
+
+class RunFolder:
+    """A run's folder, opened for writing.
+
+    Files: `top.parquet`, `front.parquet`, `summary.json` (counts, histogram, provenance), `rows-<index>.parquet` where
+    every row is kept, `run.json` (what run this is) and `state.npz` (what has been done).
+
+    Args:
+        job: what is swept.
+        path: the folder; made where it does not exist.
+        keep_all: whether every row is written.
+        resume: go on with what the folder holds; an empty folder starts anew.
+        overwrite: remove the run that the folder holds.
+        command_line: how a user would run this again.
+
+    Raises:
+        UserError: the folder cannot be written, holds something else or another run, or its files are damaged.
+    """
+
+    def __init__(
+        self,
+        job: "SweepJob",
+        path: str | os.PathLike[str],
+        keep_all: bool = False,
+        resume: bool = False,
+        overwrite: bool = False,
+        command_line: str = "",
+    ) -> None:
+        self.path = Path(path)
+        self._job, self._keep_all = job, keep_all
+        self._identity = identity(job) | {"keep": "all" if keep_all else "best"}
+        self._provenance = provenance(job, command_line)
+        _make_writable(self.path)
+        used = any(self.path.iterdir())
+        if used and not (resume or overwrite):
+            raise UserError(
+                f"the folder {self.path} is not empty: choose another with --out, go on with its run with --resume, or "
+                "replace it with --overwrite"
+            )
+        if used and not (self.path / RUN_FILE).exists():
+            raise UserError(
+                f"the folder {self.path} holds no run of tilesweep (no {RUN_FILE}): choose another with --out"
+            )
+        if used and overwrite:
+            _remove_run(self.path)
+            used = False
+        self.state = self._resumed() if used else SweepState.empty(job)
+        if not used:
+            _write_json(self.path / RUN_FILE, self._identity)
+
+    @property
+    def sink(self) -> PartFolder | None:
+        """Where every row goes; None where only the best are kept."""
+        return PartFolder(self.path, self._job.space, self._provenance) if self._keep_all else None
+
+    def checkpoint(self, state: SweepState) -> None:
+        """Keeps what has been done so far."""
+        _replace(self.path / STATE_FILE, state.to_bytes())
+
+    def finish(self, result: "SweepResult", state: SweepState) -> None:
+        """Writes the results, complete or not."""
+        self.checkpoint(state)
+        summary = summarize(result)
+        made = self._provenance | {"summary": summary}
+        big_index = self._job.space.size > 2**64
+        for name, rows in (("top", result.top), ("front", result.front)):
+            write_rows(self.path / f"{name}.parquet", as_table(rows, big_index), made)
+        _write_json(self.path / SUMMARY_FILE, summary | {"provenance": self._provenance})
+
+    def _resumed(self) -> SweepState:
+        changed = differences(_read_json(self.path / RUN_FILE), self._identity)
+        if changed:
+            raise UserError(
+                f"the run in {self.path} is another one, results would not mix: {'; '.join(changed)}; use another "
+                "folder with --out, or --overwrite"
+            )
+        file = self.path / STATE_FILE
+        if not file.exists():
+            return SweepState.empty(self._job)
+        try:
+            state = SweepState.from_bytes(file.read_bytes())
+        except (OSError, ValueError, KeyError, EOFError) as error:
+            raise UserError(f"{file} is damaged ({error}): start anew with --overwrite") from error
+        if self._keep_all:
+            self._check_parts(state)
+        return state
+
+    def _check_parts(self, state: SweepState) -> None:
+        from .executors.worker import cut
+
+        for start, stop in state.ranges:
+            for part, _ in cut(start, stop, PART_ROWS, self._job.start):
+                if not part_path(self.path, part).exists():
+                    raise UserError(f"{part_path(self.path, part)} is missing: start anew with --overwrite")
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run folder holds.
+
+    Attributes:
+        path: the folder.
+        top, front: the tables as `SweepResult` has them.
+        summary: counts, histogram, ties, `incomplete`, and `provenance`.
+    """
+
+    path: Path
+    top: "pd.DataFrame"
+    front: "pd.DataFrame"
+    summary: dict[str, Any]
+
+
+def read_run(path: str | os.PathLike[str]) -> Run:
+    """The results in a run folder.
+
+    Raises:
+        UserError: there are none, or a file is damaged.
+    """
+    path = Path(path)
+    if not (path / SUMMARY_FILE).exists():
+        raise UserError(f"{path} holds no finished run (no {SUMMARY_FILE}): run dse sweep with --out {path} first")
+    tables = {name: read_rows(path / f"{name}.parquet").to_pandas() for name in ("top", "front")}
+    return Run(path, tables["top"], tables["front"], _read_json(path / SUMMARY_FILE))
+
+
+def summarize(result: "SweepResult") -> dict[str, Any]:
+    """The numbers of a result, as JSON has them; indices as text, for they may pass 2^53."""
+    return {
+        "declared": str(result.declared),
+        "evaluated": result.evaluated,
+        "feasible": result.feasible,
+        "reasons": result.reasons,
+        "histogram": [{"from_s": low, "to_s": high, "count": n} for low, high, n in result.histogram.nonempty()],
+        "top_rows": len(result.top),
+        "top_ties": result.top_ties,
+        "top_ties_dropped": result.top_ties_dropped,
+        "front_points": result.front_points,
+        "front_rows": len(result.front),
+        "front_ties_dropped": result.front_ties_dropped,
+        "seconds": result.seconds,
+        "candidates_per_s": result.rate,
+        "executor": result.executor,
+        "incomplete": result.incomplete,
+        "next_index": None if result.next_index is None else str(result.next_index),
+        "how_to_go_on": "the same command with --resume" if result.incomplete else None,
+    }
+
+
+def _make_writable(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        probe = path / ".tilesweep-probe"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise UserError(f"cannot write into the folder {path}: {error.strerror}; choose another with --out") from error
+
+
+def _remove_run(path: Path) -> None:
+    for file in (*(path / name for name in OURS), *path.glob("rows-*.parquet"), *path.glob(".*.tmp")):
+        file.unlink(missing_ok=True)
+
+
+def _replace(path: Path, data: bytes) -> None:
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        unfinished.write_bytes(data)
+        os.replace(unfinished, path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise UserError(f"cannot write {path}: {error.strerror}; make room or choose another folder") from error
+
+
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    _replace(path, json.dumps(content, indent=1).encode())
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} is damaged ({error}): start anew with --overwrite") from error

@@ -1,0 +1,126 @@
+"""Result tables as Parquet: one schema, units and meanings in the field metadata, provenance in the file metadata."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from .columns import CODES, COST_COLUMNS, SCHEDULE_COLUMNS, describe
+from .errors import UserError
+
+METADATA_KEY = b"tilesweep"
+ROW_GROUP_ROWS = 2**17
+
+# Every file of rows types a column by its name alone, so that a folder of files reads as one table.
+COLUMN_TYPES: dict[str, pa.DataType] = {
+    "index": pa.uint64(),
+    **dict.fromkeys(SCHEDULE_COLUMNS, pa.int32()),
+    **dict.fromkeys(COST_COLUMNS, pa.float32()),
+    **dict.fromkeys(CODES, pa.int32()),
+}
+TEXT = pa.string()  # labels of axes and words for codes
+
+
+def row_schema(names: Sequence[str], big_index: bool = False) -> pa.Schema:
+    """The schema of a file of rows.
+
+    Args:
+        names: columns.
+        big_index: the space has more than 2^64 points: indices are decimal strings.
+    """
+    return pa.schema([_field(name, big_index) for name in names])
+
+
+def _field(name: str, big_index: bool) -> pa.Field:
+    unit, meaning = describe(name)
+    kind = TEXT if name == "index" and big_index else COLUMN_TYPES.get(name, TEXT)
+    return pa.field(name, kind, nullable=False, metadata={"unit": unit, "description": meaning})
+
+
+def as_table(columns: Mapping[str, Any], big_index: bool = False) -> pa.Table:
+    """Columns (a mapping to arrays, or a pandas table) with the row schema."""
+    schema = row_schema(list(columns), big_index)
+    arrays = [_as_arrow(columns[field.name], field.type) for field in schema]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _as_arrow(values: Any, kind: pa.DataType) -> pa.Array:
+    return values if isinstance(values, pa.Array) else pa.array(np.asarray(values), kind, from_pandas=False)
+
+
+def write_rows(path: str | os.PathLike[str], table: pa.Table, provenance: Mapping[str, Any]) -> None:
+    """Writes a table made by `as_table`, whole or not at all.
+
+    Raises:
+        UserError: the file cannot be written.
+    """
+    with row_writer(path, table.schema, provenance) as writer:
+        writer.write_table(table, ROW_GROUP_ROWS)
+
+
+@contextmanager
+def row_writer(
+    path: str | os.PathLike[str], schema: pa.Schema, provenance: Mapping[str, Any]
+) -> Iterator[pq.ParquetWriter]:
+    """A Parquet writer whose file appears under its name only once the block has ended without an error.
+
+    Raises:
+        UserError: the file cannot be written (no permission, disk full).
+    """
+    path = Path(path)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    floats = [field.name for field in schema if pa.types.is_floating(field.type)]
+    schema = schema.with_metadata({METADATA_KEY: json.dumps(dict(provenance))})
+    try:
+        with pq.ParquetWriter(
+            unfinished,
+            schema,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=[field.name for field in schema if field.name not in (*floats, "index")],
+            column_encoding=dict.fromkeys(floats, "BYTE_STREAM_SPLIT"),
+        ) as writer:
+            yield writer
+        os.replace(unfinished, path)
+    except OSError as error:
+        raise UserError(
+            f"cannot write {path}: {error.strerror or error}; make room or choose another folder with --out"
+        ) from error
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def read_rows(path: str | os.PathLike[str]) -> pa.Table:
+    """One file of rows.
+
+    Raises:
+        UserError: the file is missing, or is not a whole Parquet file of ours.
+    """
+    with _parquet(path) as file:
+        return file.read()
+
+
+def read_provenance(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """How a file of rows was made; raises as `read_rows`."""
+    with _parquet(path) as file:
+        return json.loads((file.schema_arrow.metadata or {})[METADATA_KEY])
+
+
+@contextmanager
+def _parquet(path: str | os.PathLike[str]) -> Iterator[pq.ParquetFile]:
+    fix = "delete it and run the same command with --resume, or start anew with --overwrite"
+    try:
+        with pq.ParquetFile(path) as file:
+            if METADATA_KEY not in (file.schema_arrow.metadata or {}):
+                raise UserError(f"{path} was not written by tilesweep: it has no provenance in its metadata")
+            yield file
+    except FileNotFoundError as error:
+        raise UserError(f"{path} does not exist; run dse sweep with --out first") from error
+    except (pa.ArrowInvalid, pa.ArrowException, OSError) as error:
+        raise UserError(f"{path} is truncated or damaged ({error}); {fix}") from error
