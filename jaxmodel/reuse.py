@@ -42,10 +42,11 @@ class L2Hits:
 
 @pytree
 class _Panel:
-    """Panels of one width: `alignment` is the largest shift, a power of two, that wave and panel starts share."""
+    """Panels of one width, and the power of two that is the step of the places where waves can start in them."""
 
     width: Array
-    alignment: Array
+    row_step: Array  # within a row of the panel
+    panel_step: Array  # within the whole panel
 
 
 @pytree
@@ -120,7 +121,7 @@ def _long_operand_hits(launch: _Launch, capacity_bytes: Array, ways: Array) -> A
     adjacent = _adjacent_panels(launch)
 
     same_row = (narrow - panels) / narrow
-    cut_rows = floor_div_by_reciprocal(launch.tiles - 1.0, launch.concurrent) * (1.0 - panel.alignment / panel.width)
+    cut_rows = floor_div_by_reciprocal(launch.tiles - 1.0, launch.concurrent) * (1.0 - panel.row_step / panel.width)
     row_pairs = launch.tiles - panels * (launch.tiles / narrow)
     cut = jnp.minimum(cut_rows / jnp.maximum(row_pairs, 1.0), 1.0)
     hit_cut = hit_probability(_distance(launch, panel, 1.0, walk.narrow_bytes), capacity_bytes, ways)
@@ -128,7 +129,10 @@ def _long_operand_hits(launch: _Launch, capacity_bytes: Array, ways: Array) -> A
     next_panel = (panels - 1.0) / narrow
     interval = jnp.minimum(jnp.round((walk.long - 1.0) * adjacent.width + 1.0), launch.tiles_per_batch)
     rest_of_step = (walk.long - 1.0) * (walk.long_bytes + 2.0 * walk.narrow_bytes * adjacent.width / walk.long)
-    hit_next = _reuse_hit(launch, adjacent, interval, rest_of_step, capacity_bytes, ways)
+    lag, later = _wave_lag(launch, interval)
+    # a row's last tile before the next panel is the last of its step: the step, not the tile, meets the wave's end
+    later = jnp.minimum(later + (panel.row_step - 1.0) / launch.concurrent, 1.0)
+    hit_next = _reuse_hit(launch, adjacent, lag, later, rest_of_step, capacity_bytes, ways)
 
     return same_row * (1.0 - cut + cut * hit_cut) + next_panel * hit_next
 
@@ -137,21 +141,26 @@ def _narrow_operand_hits(launch: _Launch, capacity_bytes: Array, ways: Array) ->
     walk, full = launch.walk, _full_panel(launch)
     ragged = _ragged_panel(launch)
     ragged_share = jnp.where(ragged.width < full.width, ragged.width / walk.narrow, 0.0)
-    hit_full, hit_ragged = (
-        _reuse_hit(launch, panel, panel.width, _rest_of_row(walk, panel), capacity_bytes, ways)
-        for panel in (full, ragged)
-    )
+    lag, later = _wave_lag(launch, full.width)
+    later = jnp.clip(later - _later_but_cold(launch, full), 0.0, 1.0)
+    hit_full = _reuse_hit(launch, full, lag, later, _rest_of_row(walk, full), capacity_bytes, ways)
+    lag, later = _wave_lag(launch, ragged.width)
+    hit_ragged = _reuse_hit(launch, ragged, lag, later, _rest_of_row(walk, ragged), capacity_bytes, ways)
     return (1.0 - 1.0 / walk.long) * (hit_full + ragged_share * (hit_ragged - hit_full))
 
 
 def _full_panel(launch: _Launch) -> _Panel:
-    width = launch.walk.panel
-    return _Panel(width=width, alignment=power_of_two_gcd(launch.concurrent, width))
+    width, length = launch.walk.panel, launch.walk.long
+    return _Panel(
+        width=width,
+        row_step=power_of_two_gcd(launch.concurrent, width),
+        panel_step=power_of_two_gcd(launch.concurrent, width * length),
+    )
 
 
 def _ragged_panel(launch: _Launch) -> _Panel:
     """The last panel; as wide as the others where the panel divides the axis."""
-    return _Panel(width=launch.walk.last_panel, alignment=1.0)
+    return _Panel(width=launch.walk.last_panel, row_step=1.0, panel_step=1.0)
 
 
 def _adjacent_panels(launch: _Launch) -> _Panel:
@@ -159,7 +168,8 @@ def _adjacent_panels(launch: _Launch) -> _Panel:
     walk, full = launch.walk, _full_panel(launch)
     panels = walk.panels
     pairs_mean = (walk.narrow - 0.5 * (full.width + walk.last_panel)) / jnp.maximum(panels - 1.0, 1.0)
-    return _Panel(width=jnp.where(panels > 1.5, pairs_mean, full.width), alignment=full.alignment)
+    width = jnp.where(panels > 1.5, pairs_mean, full.width)
+    return _Panel(width=width, row_step=full.row_step, panel_step=full.panel_step)
 
 
 def _rest_of_row(walk: Walk, panel: _Panel) -> Array:
@@ -168,10 +178,15 @@ def _rest_of_row(walk: Walk, panel: _Panel) -> Array:
 
 
 def _reuse_hit(
-    launch: _Launch, panel: _Panel, interval: Array, step_bytes: Array, capacity_bytes: Array, ways: Array
+    launch: _Launch,
+    panel: _Panel,
+    lag: Array,
+    later_share: Array,
+    step_bytes: Array,
+    capacity_bytes: Array,
+    ways: Array,
 ) -> Array:
-    """Mean hit of a reuse `interval` tiles later, which is `lag` or `lag + 1` waves later."""
-    lag, later_share = _wave_lag(launch, interval)
+    """Mean hit of a reuse `lag` waves later, or, in a share of them, `lag + 1`."""
     sooner = hit_probability(_distance(launch, panel, lag, step_bytes), capacity_bytes, ways)
     later = hit_probability(_distance(launch, panel, lag + 1.0, step_bytes), capacity_bytes, ways)
     return sooner + later_share * (later - sooner)
@@ -188,6 +203,16 @@ def _wave_lag(launch: _Launch, interval: Array) -> tuple[Array, Array]:
     return lag, (whole * over + in_last) / jnp.maximum(pairs, 1.0)
 
 
+def _later_but_cold(launch: _Launch, panel: _Panel) -> Array:
+    """What `_wave_lag` counts too much of: reuses that would cross both a wave and a panel, so are first touches.
+
+    They matter where waves and panels start together.
+    """
+    starts = launch.walk.panels * (launch.tiles / launch.tiles_per_batch)
+    together = jnp.maximum(panel.panel_step - panel.width, 0.0) / launch.concurrent
+    return (starts - 1.0) * panel.width * together / jnp.maximum(launch.tiles - starts * panel.width, 1.0)
+
+
 def _distance(launch: _Launch, panel: _Panel, waves: Array, step_bytes: Array) -> Array:
     """Distinct bytes between two uses `waves` waves apart; `step_bytes` of them inside the access's own K-step."""
     tiles = waves * launch.concurrent
@@ -199,7 +224,8 @@ def _footprint(launch: _Launch, panel: _Panel, tiles: Array) -> Array:
     """Distinct bytes that `tiles` consecutive tiles touch in one K-step, in the mean over where they start."""
     walk, width = launch.walk, panel.width
     rows_of_next_batch = launch.batched * jnp.maximum(tiles - walk.long * width + width, 0.0) / walk.narrow
-    rows = jnp.minimum(walk.long + rows_of_next_batch, 1.0 + jnp.maximum(tiles - panel.alignment, 0.0) * (1.0 / width))
+    rows = jnp.minimum(walk.long + rows_of_next_batch, 1.0 + jnp.maximum(tiles - panel.row_step, 0.0) * (1.0 / width))
     every_column = walk.narrow + launch.batched * 1e9
-    cols = jnp.minimum(jnp.minimum(tiles, width + (tiles - width) * (1.0 / walk.long)), every_column)
+    of_next_panel = jnp.maximum(tiles - jnp.maximum(width, panel.panel_step), 0.0) * (1.0 / walk.long)
+    cols = jnp.minimum(jnp.minimum(tiles, width + of_next_panel), every_column)
     return walk.long_bytes * rows + walk.narrow_bytes * cols
