@@ -170,10 +170,10 @@ def _result(
     job: SweepJob, state: SweepState, seconds: float, evaluated: int, runs: Executor, folder: "RunFolder | None"
 ) -> SweepResult:
     gaps = state.missing(job.start, job.end)
-    front = evaluate_rows(job, state.front.positions + job.start)
+    front = evaluate_rows(job, [job.start + int(position) for position in state.front.positions])
     for column, name in enumerate(job.objectives):
         front[name] = state.front.values[:, column]  # the sweep's own bits, whatever the batch they are evaluated in
-    top = evaluate_rows(job, state.top.positions + job.start)
+    top = evaluate_rows(job, [job.start + int(position) for position in state.top.positions])
     top[job.rank_by] = state.top.values
     return SweepResult(
         job=job,
