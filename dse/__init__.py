@@ -53,8 +53,6 @@ _EXPORTS = {
     "SweepResult": ".sweep",
 }
 
-__all__ = sorted([*_EXPORTS, "__version__"])
-
 
 def __getattr__(name: str) -> Any:
     if name not in _EXPORTS:
@@ -65,7 +63,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return sorted([*_EXPORTS, "__version__"])
 
 
 class _Package(ModuleType):

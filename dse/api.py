@@ -14,6 +14,7 @@ from .problem import GemmProblem
 from .question import Question, ask
 from .rank import rank_candidates, ranked_table
 from .restrict import Restrictions, parse_axes
+from .runs import save_question
 from .schedule_text import FIELDS, parse_schedule
 from .space import Space
 from .sweep import SweepResult, run_sweep
@@ -75,7 +76,8 @@ def sweep(
     """
     asked = ask(shape, dtype, gpu, **question)
     job = make_job(asked, kernel, space, preset, axes, objectives=tuple(objectives), top=top)
-    return run_sweep(
+    return run_job(
+        asked,
         job,
         executor,
         progress,
@@ -86,6 +88,16 @@ def sweep(
         overwrite=overwrite,
         command_line=command_line,
     )
+
+
+def run_job(
+    asked: Question, job: SweepJob, executor: Any, progress: Any, *, out: str | Path | None = None, **options: Any
+) -> SweepResult:
+    """`dse.sweep.run_sweep`, and beside the tables in `out` what `dse.runs.open_run` needs to open them again."""
+    result = run_sweep(job, executor, progress, out=out, **options)
+    if result.folder is not None:
+        save_question(asked, job, result.folder)
+    return result
 
 
 def sweep_shapes(shapes: str | Path | Sequence[Any], **options: Any) -> "tuple[dict[str, SweepResult], pd.DataFrame]":

@@ -79,7 +79,7 @@ def rank_candidates(
 
 
 def ranked_table(ranked: Sequence[Ranked]) -> "pd.DataFrame":
-    """The ranking as a table: rank, name, family, feasible, latency, slowdown against the best, why, and all columns."""
+    """The ranking as a table: rank, name, family, feasible, slowdown against the best, why, and all columns."""
     import pandas as pd
 
     best = min((entry.latency_s for entry in ranked), default=float("inf"))

@@ -36,9 +36,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs `dse` with these arguments (by default those of the process).
 
     Returns:
-        0; 2 for bad input; 130 after Ctrl-C; what the command says otherwise.
+        0; 1 where the answer is no (a schedule that cannot run); 2 for bad input; 130 after Ctrl-C; 141 where nobody
+        reads the output any more.
     """
-    words = list(sys.argv[1:] if argv is None else argv)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # XLA warns of its own cached code; users need not see it
+    code = _guarded(list(sys.argv[1:] if argv is None else argv))
+    if argv is None and code == EXIT_INTERRUPTED:
+        # CPython turns the code into death by signal where the interrupt met a string being executed, and threads that
+        # compile would hold up a regular exit
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
+
+
+def _guarded(words: list[str]) -> int:
     try:
         code = _run(words)
         sys.stdout.flush()
@@ -69,7 +81,9 @@ def _run(words: list[str]) -> int:
         prog=f"dse {name}", description=command.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     command.add_arguments(parser)
-    return command.run(parser.parse_args(words[1:])) or 0
+    arguments = parser.parse_args(words[1:])
+    arguments.words = words
+    return command.run(arguments) or 0
 
 
 def _top_level(words: list[str]) -> int:

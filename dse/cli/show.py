@@ -31,9 +31,12 @@ def table(rows: Sequence[Mapping[str, str]], left: Iterable[str] = ()) -> str:
     return "\n".join([line({name: name for name in names}), *(line(row) for row in rows)])
 
 
-def schedule_rows(frame: "pd.DataFrame") -> str:
-    """Schedules with what is predicted of them, one a line."""
-    rows = [_schedule_row(str(place), row) for place, row in enumerate(frame.to_dict("records"))]
+def schedule_rows(frame: "pd.DataFrame", more: Sequence[str] = ()) -> str:
+    """Schedules with what is predicted of them, one a line; `more` names further quantities to show."""
+    rows = [
+        {**_schedule_row(str(place), row), **{name: f"{row[name]:.6g}" for name in more}}
+        for place, row in enumerate(frame.to_dict("records"))
+    ]
     return table(rows, left=("binds", "tile", "raster", "launch"))
 
 

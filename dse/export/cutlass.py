@@ -9,11 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..content.dtypes import DTYPE_BYTES
 from ..schedule_text import FIELDS
 from .entry import Entry, Exported, comment, counted
 
 TYPES = {"bf16": "bf16", "fp16": "f16", "fp8": "e4m3", "int8": "s8", "tf32": "f32", "fp32": "f32", "int32": "s32"}
 ACCUMULATORS = {"fp32": ("f32", "s"), "fp16": ("f16", "h"), "int32": ("s32", "i")}
+ARCHITECTURES = {"wgmma": "90a", "tcgen05": "100a", "mma_sync": "80"}
 SWIZZLES = (1, 2, 4, 8)
 INSTRUCTION_K_BYTES = 32
 
@@ -31,9 +33,7 @@ class Call:
     arguments: Mapping[str, Any]
 
 
-def export_cutlass(
-    entries: Sequence[Entry], problem: Any, family: str, accumulator: str, element_bytes: float, gpu_name: str
-) -> Exported:
+def export_cutlass(entries: Sequence[Entry], problem: Any, family: str, accumulator: str, gpu_name: str) -> Exported:
     """A shell script: one `cutlass_profiler` call a schedule, and above them the filter that builds just these kernels.
 
     Args:
@@ -41,10 +41,9 @@ def export_cutlass(
         problem: the user's problem.
         family: "wgmma" (sm90), "tcgen05" (sm100) or "mma_sync" (CUTLASS 2 kernels).
         accumulator: accumulator type.
-        element_bytes: of A and B.
         gpu_name: for the head of the file.
     """
-    made = [(entry, call_of(entry.schedule, problem, family, accumulator, element_bytes)) for entry in entries]
+    made = [(entry, call_of(entry.schedule, problem, family, accumulator)) for entry in entries]
     skipped = counted(call for _, call in made if isinstance(call, str))
     calls = [(entry, call) for entry, call in made if isinstance(call, Call)]
     kernels = list(dict.fromkeys(call.kernel for _, call in calls))
@@ -67,23 +66,18 @@ def export_cutlass(
     return Exported("\n".join(lines) + "\n", len(calls), skipped)
 
 
-ARCHITECTURES = {"wgmma": "90a", "tcgen05": "100a", "mma_sync": "80"}
-
-
-def call_of(
-    schedule: Mapping[str, int], problem: Any, family: str, accumulator: str, element_bytes: float
-) -> Call | str:
+def call_of(schedule: Mapping[str, int], problem: Any, family: str, accumulator: str) -> Call | str:
     """The profiler call of a schedule, or why CUTLASS's library has no such kernel."""
     at = {name: int(schedule[name]) for name in FIELDS}
     obstacle = _obstacle(at, problem, family)
     if obstacle:
         return obstacle
     if family == "mma_sync":
-        return _call_2x(at, problem, accumulator, element_bytes)
+        return _call_2x(at, problem, accumulator)
     kind = _sm90_schedule(at) if family == "wgmma" else _sm100_schedule(at)
     if kind.startswith("a "):
         return kind
-    return _call_3x(at, problem, family, accumulator, element_bytes, kind)
+    return _call_3x(at, problem, family, accumulator, kind)
 
 
 def _obstacle(at: Mapping[str, int], problem: Any, family: str) -> str:
@@ -124,9 +118,7 @@ def _sm100_schedule(at: Mapping[str, int]) -> str:
     return f"{stream}*{'_2sm' if at['cta_pair'] else '_1sm'}*"
 
 
-def _call_3x(
-    at: Mapping[str, int], problem: Any, family: str, accumulator: str, element_bytes: float, kind: str
-) -> Call:
+def _call_3x(at: Mapping[str, int], problem: Any, family: str, accumulator: str, kind: str) -> Call:
     types = "_".join(
         [TYPES[problem.dtype]] * 2 + [ACCUMULATORS[accumulator][0], _c_type(problem), TYPES[problem.out_dtype]]
     )
@@ -135,7 +127,7 @@ def _call_3x(
     tile = f"{tile_m}x{at['tile_n']}x{at['tile_k']}"
     cluster = f"{at['cluster_m']}x{at['cluster_n']}x1"
     sm = "90" if family == "wgmma" else "100"
-    name = f"cutlass3x_sm{sm}_tensorop_{core}_{types}_{tile}_{cluster}_0_{problem.layout}t_align{_align(problem, element_bytes)}"
+    name = f"cutlass3x_sm{sm}_tensorop_{core}_{types}_{tile}_{cluster}_0_{problem.layout}t_align{_align(problem)}"
     arguments = {"op_class": "tensorop", "accum": ACCUMULATORS[accumulator][0]}
     if family == "wgmma":
         arguments |= {f"cta_{axis}": at[f"tile_{axis}"] for axis in "mnk"}
@@ -143,7 +135,7 @@ def _call_3x(
     return Call(name + kind, arguments | _order(at) | _split(at, "serial"))
 
 
-def _call_2x(at: Mapping[str, int], problem: Any, accumulator: str, element_bytes: float) -> Call | str:
+def _call_2x(at: Mapping[str, int], problem: Any, accumulator: str) -> Call | str:
     unlike = (
         (at["persistent"], "a persistent or stream-K CUTLASS 2 kernel"),
         (at["epilogue"] != 1, "an epilogue that does not go through shared memory"),
@@ -154,13 +146,13 @@ def _call_2x(at: Mapping[str, int], problem: Any, accumulator: str, element_byte
         if met:
             return what
     accumulated, letter = ACCUMULATORS[accumulator]
-    k = int(INSTRUCTION_K_BYTES / element_bytes)
+    k = int(INSTRUCTION_K_BYTES / DTYPE_BYTES[problem.dtype])
     dtype, out = TYPES[problem.dtype], TYPES[problem.out_dtype]
     before = f"{out}_" if out != accumulated else ""
     inner = "tf32" if problem.dtype == "tf32" else ""
     after = f"_{dtype}" if dtype != accumulated else ""
     tile = f"{at['tile_m']}x{at['tile_n']}_{at['tile_k']}x{at['stages']}"
-    align = _align(problem, element_bytes)
+    align = _align(problem)
     name = f"cutlass_tensorop_{before}{letter}168{k}{inner}gemm{after}_{tile}_{problem.layout}_align{align}"
     arguments = {"op_class": "tensorop", "accum": accumulated}
     arguments |= {f"cta_{axis}": at[f"tile_{axis}"] for axis in "mnk"} | {"stages": at["stages"]}
@@ -172,10 +164,10 @@ def _c_type(problem: Any) -> str:
     return TYPES[problem.out_dtype] if problem.beta else "void"
 
 
-def _align(problem: Any, element_bytes: float) -> int:
+def _align(problem: Any) -> int:
     record = problem.arrays()
     aligned = min(float(record.a_align_bytes), float(record.b_align_bytes), 16.0)
-    return max(1, int(aligned / element_bytes))
+    return max(1, int(aligned / DTYPE_BYTES[problem.dtype]))
 
 
 def _order(at: Mapping[str, int]) -> dict[str, Any]:
@@ -190,8 +182,7 @@ def _problem_arguments(problem: Any) -> dict[str, Any]:
     layouts = {"t": "row", "n": "column"}
     a, b = (layouts[letter] for letter in problem.layout)
     dtype, out = TYPES[problem.dtype], TYPES[problem.out_dtype]
-    tensors = {"A": f"{dtype}:{a}", "B": f"{dtype}:{b}"} | {"D": f"{out}:row"}
-    if problem.beta:
-        tensors["C"] = f"{out}:row"
+    c = f"{out}:row" if problem.beta else "void"
+    tensors = {"A": f"{dtype}:{a}", "B": f"{dtype}:{b}", "C": c, "D": f"{out}:row"}
     sizes = {"m": problem.m, "n": problem.n, "k": problem.k, "batch_count": problem.batch}
     return sizes | tensors | {"alpha": 1, "beta": int(problem.beta)}

@@ -1,0 +1,78 @@
+"""Your own candidates, ranked by predicted latency, with what binds each; those that cannot run, and why.
+
+  dse rank my_configs.py --shape 4096x4096x4096 --gpu h200_sxm
+
+FILE.py is RUN, to read its module-level lists of triton.Config and its autotuned kernels (Triton and PyTorch need not
+be installed). FILE.json is a list of objects, FILE.csv a table; each either a Triton config (BLOCK_M, BLOCK_N, BLOCK_K,
+GROUP_M, SPLIT_K, NUM_SMS, num_warps, num_stages, num_ctas) or a schedule (tile, stages, ..., see dse explain --help).
+Measured `registers` (n_regs) and `smem_bytes` (shared) replace the model's estimates.
+"""
+
+import argparse
+import sys
+from typing import Any
+
+from .options import add_question, question
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's options."""
+    parser.add_argument("file", metavar="FILE", help="my_configs.py (it is run), .json or .csv")
+    add_question(parser)
+    parser.add_argument("--json", action="store_true", help="the answer as JSON on standard output")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the ranking."""
+    from ..rank import rank_candidates, ranked_table
+    from .show import plain, print_json
+
+    asked = question(arguments)
+    if arguments.file.endswith(".py"):
+        print(f"dse: running {arguments.file} to read its Triton configs", file=sys.stderr)
+    ranked = rank_candidates(arguments.file, asked.problem, asked.gpu, arguments.family, asked.accumulator, asked.clock)
+    if arguments.json:
+        print_json({"question": asked.title, "candidates": plain(ranked_table(ranked))})
+        return 0
+    problem = asked.problem
+    print(f"GEMM {problem.shape} {problem.dtype} -> {problem.out_dtype} on {asked.gpu.title} ({asked.gpu.name})\n")
+    print(_text(ranked))
+    return 0
+
+
+def _text(ranked: list[Any]) -> str:
+    from .show import table
+
+    fitting = [entry for entry in ranked if entry.feasible]
+    others = [entry for entry in ranked if not entry.feasible]
+    lines = [table(_rows(fitting), left=("candidate", "family", "schedule", "binds"))] if fitting else []
+    if others:
+        lines += ["", f"{len(others)} of {len(ranked)} cannot run:"] if fitting else [f"none of {len(ranked)} can run:"]
+        lines += [f"  {entry.candidate.name}  {_short(entry)}\n    {entry.why_not}" for entry in others]
+    unused = sorted({name for entry in ranked for name in entry.candidate.unused})
+    if unused:
+        lines += ["", f"not used by the model: {', '.join(unused)}"]
+    return "\n".join(lines)
+
+
+def _rows(fitting: list[Any]) -> list[dict[str, str]]:
+    best = fitting[0].latency_s
+    return [
+        {
+            "#": str(place),
+            "candidate": entry.candidate.name,
+            "latency us": f"{entry.latency_s * 1e6:.2f}",
+            "TFLOP/s": f"{entry.cost['flop'] / entry.latency_s / 1e12:.1f}",
+            "x best": f"{entry.latency_s / best:.2f}",
+            "family": entry.candidate.family,
+            "schedule": _short(entry),
+            "binds": entry.binds,
+        }
+        for place, entry in enumerate(fitting)
+    ]
+
+
+def _short(entry: Any) -> str:
+    from ..schedule_text import format_schedule
+
+    return format_schedule(entry.candidate.schedule).replace(" epilogue=staged", "").replace(" cluster=1x1", "")

@@ -1,0 +1,229 @@
+"""Evaluates every schedule of a space and keeps the best ones and the exact front.
+
+dse sweep gemm --shape 8192x8192x8192 --dtype bf16 --gpu h200_sxm
+dse sweep gemm --shape 4096x4096x4096 --preset quick --axis tile_m=64,128 --set l2_capacity=2x
+dse sweep gemm --shapes shapes.csv --preset library --out runs/mine
+"""
+
+import argparse
+import shlex
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import UserError
+from . import EXIT_INTERRUPTED
+from .options import add_output, add_question, add_space, objectives, positive, question
+
+if TYPE_CHECKING:
+    from ..question import Question
+    from ..sweep import SweepResult
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's options."""
+    parser.add_argument("kernel", help="gemm")
+    add_question(parser, many=True)
+    parser.add_argument("--shapes", metavar="FILE.csv", help="many shapes: columns m,n,k[,batch][,name][,dtype]")
+    add_space(parser)
+    group = parser.add_argument_group("the run and its files")
+    group.add_argument("--out", metavar="DIR", help="folder of the run (default: runs/<kernel>-<gpu>-<shape>-<time>)")
+    group.add_argument("--keep", default="best", help="best (default), or all: every row to Parquet")
+    group.add_argument("--executor", default="serial", help="serial (default) or ray")
+    group.add_argument("--workers", type=positive, metavar="N", help="how many at once (default: one a core)")
+    group.add_argument("--resume", action="store_true", help="go on with the run in --out where it stopped")
+    group.add_argument("--overwrite", action="store_true", help="replace the run in --out")
+    add_output(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Sweeps one shape or many and prints what was found."""
+    from ..api import shape_rows
+    from ..kernel import get_kernel
+
+    get_kernel(arguments.kernel)
+    if bool(arguments.shape) == bool(arguments.shapes):
+        raise UserError("give the problem as --shape MxNxK, or many as --shapes FILE.csv")
+    rows = shape_rows(arguments.shapes or arguments.shape)
+    asked = [question(arguments, row.shape, row.dtype) for row in rows]
+    root = Path(arguments.out) if arguments.out else _default_folder(arguments, asked)
+    if len(rows) == 1 and not arguments.shapes:
+        result = _sweep(arguments, asked[0], root)
+        _print_one(arguments, asked[0], result)
+        return EXIT_INTERRUPTED if result.incomplete else 0
+    return _sweep_many(arguments, [row.name for row in rows], asked, root)
+
+
+def _sweep(arguments: argparse.Namespace, asked: "Question", folder: Path, root: Path | None = None) -> "SweepResult":
+    from ..api import make_job, run_job
+    from ..executors import make_executor
+    from ..progress import make_reporter
+    from .interrupt import Watched, ends_soon
+
+    job = make_job(
+        asked,
+        arguments.kernel,
+        arguments.space,
+        arguments.preset,
+        arguments.axis,
+        objectives=objectives(arguments.objectives),
+        top=arguments.top,
+    )
+    if not arguments.quiet:
+        print(f"{asked.title}\nspace {job.space.name}: {job.space.size:,} points", file=sys.stderr)
+    executor = Watched(make_executor(arguments.executor, arguments.workers))
+    with ends_soon(executor, folder, _how_to_go_on(arguments, root or folder)):
+        return run_job(
+            asked,
+            job,
+            executor,
+            make_reporter("quiet" if arguments.quiet else "auto"),
+            out=folder,
+            keep=arguments.keep,
+            resume=arguments.resume,
+            overwrite=arguments.overwrite,
+            command_line=shlex.join(["dse", *arguments.words]),
+        )
+
+
+def _sweep_many(arguments: argparse.Namespace, names: list[str], asked: "list[Question]", root: Path) -> int:
+    import pandas as pd
+
+    from ..api import folder_name, summary_row
+    from .interrupt import message
+    from .show import print_json
+
+    results: list[SweepResult] = []
+    folders = [folder_name(name) for name in names]
+    repeated = next((name for place, name in enumerate(folders) if name in folders[:place]), None)
+    if repeated:
+        raise UserError(f"two shapes are called {repeated!r}: give each line of the list its own name")
+    for one, folder in zip(asked, folders, strict=True):
+        results.append(_sweep(arguments, one, root / folder, root))
+        if results[-1].incomplete:
+            break
+    summary = pd.DataFrame([summary_row(name, result) for name, result in zip(names, results, strict=False)])
+    summary.to_csv(root / "summary.csv", index=False)
+    if arguments.json:
+        print_json({"summary": summary, "results": [as_dict(result) for result in results], "folder": str(root)})
+    else:
+        print(_summary_text(summary))
+        print(f"\neach shape has its folder in {root}, the table above is {root / 'summary.csv'}")
+    stopped = results[-1].incomplete
+    if stopped:
+        print(message(root, _how_to_go_on(arguments, root)), file=sys.stderr)
+    return EXIT_INTERRUPTED if stopped else 0
+
+
+def _print_one(arguments: argparse.Namespace, asked: "Question", result: "SweepResult") -> None:
+    from .interrupt import message
+    from .show import print_json
+
+    if arguments.json:
+        print_json(as_dict(result))
+    else:
+        print(result_text(asked.title, result))
+    if result.incomplete and result.folder:
+        print(message(Path(result.folder), _how_to_go_on(arguments, Path(result.folder))), file=sys.stderr)
+
+
+def result_text(title: str, result: "SweepResult") -> str:
+    """Everything a sweep found, in words: the space, the best, the front, where the files are."""
+    from .show import schedule_rows
+
+    job = result.job
+    lines = [title, "", *_space_lines(result), ""]
+    if result.incomplete:
+        lines += [f"interrupted: {result.evaluated:,} of {job.candidates:,} points evaluated", ""]
+    if not len(result.top):
+        lines.append("no schedule fits: see the reasons above" if not result.incomplete else "nothing feasible so far")
+        return "\n".join(lines)
+    lines += [f"the best {len(result.top)} by {job.rank_by}", schedule_rows(result.top), ""]
+    if result.top_ties_dropped:
+        lines.append(f"{result.top_ties_dropped:,} more tie with the last of them")
+    lines.append(f"front over {', '.join(job.objectives)}: {result.front_points:,} points")
+    if result.front_ties_dropped:
+        lines.append(
+            f"  of which {result.front_ties_dropped:,} equal to others in all objectives are counted, not listed"
+        )
+    lines.append(f"{result.seconds:.2f} s, {result.rate / 1e6:.1f} M points/s ({result.executor})")
+    if result.folder:
+        shown = shlex.quote(result.folder)
+        lines += [f"written to {result.folder} (Parquet)", f"next: dse explain {shown} 0, or dse front {shown}"]
+    return "\n".join(lines)
+
+
+def _space_lines(result: "SweepResult") -> list[str]:
+    from jaxmodel.reasons import ADVICE, Reason
+
+    space = result.job.space
+    feasible = result.feasible / max(result.evaluated, 1)
+    lines = [f"space {space.name}: {result.declared:,} points, {result.feasible:,} fit ({feasible:.1%}); the others:"]
+    for name, count in result.reasons.items():
+        advice = ADVICE[Reason[name]] if name in Reason.__members__ else "an objective is no finite number"
+        lines.append(f"  {name:<14}{count:>14,}  {advice}")
+    return lines if result.reasons else [lines[0].replace("; the others:", "")]
+
+
+def as_dict(result: "SweepResult") -> dict[str, Any]:
+    """A result as plain values, for JSON."""
+    job = result.job
+    return {
+        "kernel": job.space.kernel,
+        "shape": job.problem_name,
+        "gpu": job.gpu_name,
+        "space": job.space.name,
+        "space_hash": job.space.hash,
+        "objectives": list(job.objectives),
+        "declared": result.declared,
+        "evaluated": result.evaluated,
+        "feasible": result.feasible,
+        "reasons": result.reasons,
+        "histogram": [{"from_s": low, "to_s": high, "points": n} for low, high, n in result.histogram.nonempty()],
+        "top": result.top,
+        "top_ties": result.top_ties,
+        "top_ties_dropped": result.top_ties_dropped,
+        "front": result.front,
+        "front_points": result.front_points,
+        "front_ties_dropped": result.front_ties_dropped,
+        "seconds": result.seconds,
+        "points_per_s": result.rate,
+        "executor": result.executor,
+        "incomplete": result.incomplete,
+        "next_index": result.next_index,
+        "folder": result.folder,
+    }
+
+
+def _summary_text(summary: Any) -> str:
+    from .show import table
+
+    rows = []
+    for row in summary.to_dict("records"):
+        fits = row.get("latency_s") is not None and row["latency_s"] == row["latency_s"]
+        rows.append(
+            {
+                "name": str(row["name"]),
+                "shape": str(row["shape"]),
+                "latency us": f"{row['latency_s'] * 1e6:.2f}" if fits else "none fits",
+                "TFLOP/s": f"{row['tflop_per_s']:.1f}" if fits else "",
+                "binds": str(row["bound_name"]) if fits else "",
+                "tile": f"{row['tile_m']:.0f}x{row['tile_n']:.0f}x{row['tile_k']:.0f}" if fits else "",
+                "front": str(row["front"]),
+            }
+        )
+    return table(rows, left=("name", "shape", "binds"))
+
+
+def _default_folder(arguments: argparse.Namespace, asked: "list[Question]") -> Path:
+    shape = asked[0].problem.shape if len(asked) == 1 else f"{len(asked)}shapes"
+    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+    return Path("runs") / f"{arguments.kernel}-{asked[0].gpu.name}-{shape}-{stamp}"
+
+
+def _how_to_go_on(arguments: argparse.Namespace, folder: Path) -> str:
+    words = [word for word in arguments.words if word not in ("--resume", "--overwrite")]
+    if arguments.out is None:
+        words += ["--out", str(folder)]
+    return shlex.join(["dse", *words, "--resume"])

@@ -1,0 +1,37 @@
+"""The best schedules of a finished run."""
+
+import argparse
+
+from .options import positive
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's options."""
+    parser.add_argument("run", metavar="RUN", help="folder of a sweep")
+    parser.add_argument("-n", type=positive, default=10, metavar="N", help="how many (default: 10)")
+    parser.add_argument("--json", action="store_true", help="the answer as JSON on standard output")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the table; says where the run kept fewer than asked for."""
+    from ..run_folder import read_run
+    from .show import print_json, schedule_rows
+
+    opened = read_run(arguments.run)
+    rows = opened.top.head(arguments.n)
+    if arguments.json:
+        print_json(rows)
+        return 0
+    print(heading(opened.summary))
+    print(schedule_rows(rows))
+    if len(rows) < arguments.n:
+        print(f"the run kept {len(opened.top)}: sweep with --top {arguments.n} for more")
+    return 0
+
+
+def heading(summary: dict) -> str:
+    """What run this is, one line, and whether it was interrupted."""
+    made = summary["provenance"]
+    problem = made["problem"]
+    text = f"GEMM {made['problem_name']} {problem['dtype']} -> {problem['out_dtype']} on {made['gpu']}, {made['space']}"
+    return text + (" (interrupted: of the part evaluated so far)" if summary["incomplete"] else "")
