@@ -137,7 +137,8 @@ def _alignment(groups: _Groups, group_sms: Array) -> Array:
 
 def _run(groups: _Groups, width: Array, alignment: Array) -> _Run:
     walk, run, per_width = groups.walk, groups.run, 1.0 / width
-    cols = jnp.minimum(jnp.minimum(run, width + (run - width) * (1.0 / walk.long)), walk.narrow)
+    per_long = 1.0 / walk.long
+    cols = jnp.minimum(jnp.minimum(run, width * (1.0 - per_long) + run * per_long), walk.narrow)
     return _Run(
         rows=jnp.minimum(1.0 + jnp.maximum(run - alignment, 0.0) * per_width, walk.long),
         cols=cols,
@@ -201,4 +202,5 @@ def _previous_wave(groups: _Groups, run: _Run) -> tuple[Array, Array]:
         run.in_one_row, runs * (length - 1.0) * walk.narrow_bytes + rows_bytes, run.row_interval_bytes
     )
     hit = groups.hit((groups.k_steps - 1.0) * step_bytes + rest_of_step)
-    return overlap * (1.0 - groups.concurrent / groups.tiles), hit
+    same_panel = walk.panels * jnp.maximum(walk.long * run.width - groups.concurrent, 0.0) / groups.tiles
+    return overlap * jnp.minimum(same_panel, 1.0), hit
