@@ -12,6 +12,7 @@ Order is measured in ticks: one slot's iteration, S ticks a step. During a gap a
 length of blocks but the sum of min(gap, own gaps), because sharers in different K-phases touch different blocks.
 """
 
+import jax
 import jax.numpy as jnp
 
 from ._exact import floor_div, power_of_two_gcd
@@ -21,8 +22,17 @@ from .reuse import L2Hits, l2_hits
 from .sdcm import hit_probability
 from .types import Array
 
-_EUCLID_STEPS = 12  # enough for 13 sharers at worst and, in the mean, for several hundred
+_EUCLID_STEPS = 8  # enough for 13 sharers at worst and, in the mean, for several hundred
 _TINY = 1e-6
+
+
+@pytree
+class _Sharers:
+    """Tiles that touch a block: `copies` sets of `points` tiles, `stride` tiles apart."""
+
+    stride: Array
+    points: Array
+    copies: Array
 
 
 @pytree
@@ -31,7 +41,6 @@ class _Gaps:
 
     shares: tuple[Array, ...]  # of all touches
     ticks: tuple[Array, ...]
-    blocks: Array  # of the operand, in all
 
 
 @pytree
@@ -97,7 +106,7 @@ def stream_k_hits(
     )
     split = _split(walk, batch, concurrent)
     long, narrow = _shared_tiles_hits(walk, split, k_steps, out_bytes, capacity_bytes, ways)
-    later_long, later_narrow = _waves_hits(walk, split, whole, capacity_bytes, ways)
+    later_long, later_narrow = _waves_hits(walk, split, whole, k_steps, out_bytes, capacity_bytes, ways)
     long, narrow = long + later_long, narrow + later_narrow
     nothing_shared = floor_div(split.tiles, split.slots) * split.slots == split.tiles
     return L2Hits(
@@ -142,39 +151,40 @@ def _shared_tiles_hits(
     walk: Walk, split: _Split, k_steps: Array, out_bytes: Array, capacity_bytes: Array, ways: Array
 ) -> tuple[Array, Array]:
     """Hits of the stream-K part, as shares of the whole kernel's requests of an operand."""
-    shared, seen = split.shared, split.seen
-    step_ticks = jnp.minimum(split.slots, shared * k_steps)
-    circle = shared * k_steps
-
-    # A row is met by runs of neighbours, one a panel. The longer of "along a run" and "from run to run" is the rotation.
-    run, runs = shared / seen.visits, seen.visits / seen.rows
-    across = runs > run
-    row_gaps = _gaps(
-        shared,
-        step_ticks,
-        k_steps,
-        jnp.where(across, walk.long * walk.panel, 1.0),
-        jnp.where(across, runs, run),
-        jnp.where(across, run, runs),
-        seen.rows * k_steps,
-    )
-    sharers = jnp.maximum(jnp.minimum(shared / walk.panel, walk.long), 1.0)
-    col_gaps = _gaps(shared, step_ticks, k_steps, walk.panel, sharers, jnp.ones_like(sharers), seen.cols * k_steps)
+    row_sharers, col_sharers = _sharers(walk, split)
+    row_gaps, col_gaps = _gaps(split, k_steps, row_sharers), _gaps(split, k_steps, col_sharers)
+    out_bytes_a_tick = out_bytes / k_steps
+    per_circle = 1.0 / (split.shared * k_steps)
 
     def hits(gaps: _Gaps, cold: Array) -> Array:
         total, weight = 0.0, _TINY
         for share, ticks in zip(gaps.shares, gaps.ticks, strict=True):
-            distance = (
-                walk.long_bytes * _union(row_gaps, ticks)
-                + walk.narrow_bytes * _union(col_gaps, ticks)
-                + out_bytes * ticks / k_steps
-            )
-            share = share * jnp.maximum(1.0 - ticks / circle, _TINY)
+            rows = jnp.minimum(_union(row_gaps, ticks), split.seen.rows * k_steps)
+            cols = jnp.minimum(_union(col_gaps, ticks), split.seen.cols * k_steps)
+            distance = walk.long_bytes * rows + walk.narrow_bytes * cols + out_bytes_a_tick * ticks
+            share = share * jnp.maximum(1.0 - ticks * per_circle, _TINY)
             total = total + share * hit_probability(distance, capacity_bytes, ways)
             weight = weight + share
-        return total / weight * (shared - cold) / split.tiles
+        return total / weight * ((split.shared - cold) / split.tiles)
 
-    return hits(row_gaps, seen.rows), hits(col_gaps, seen.cols)
+    return hits(row_gaps, split.seen.rows), hits(col_gaps, split.seen.cols)
+
+
+def _sharers(walk: Walk, split: _Split) -> tuple[_Sharers, _Sharers]:
+    """A row is met by runs of neighbours, one a panel; the longer of "in a run" and "from run to run" is the rotation.
+
+    A column is met once by every row.
+    """
+    seen, shared = split.seen, split.shared
+    run, runs = shared / seen.visits, seen.visits / seen.rows
+    across = runs > run
+    rows = _Sharers(
+        stride=jnp.where(across, walk.long * walk.panel, 1.0),
+        points=jnp.maximum(run, runs),
+        copies=jnp.minimum(run, runs),
+    )
+    points = jnp.maximum(jnp.minimum(shared / walk.panel, walk.long), 1.0)
+    return rows, _Sharers(stride=walk.panel, points=points, copies=jnp.ones_like(points))
 
 
 def _union(gaps: _Gaps, ticks: Array) -> Array:
@@ -182,51 +192,52 @@ def _union(gaps: _Gaps, ticks: Array) -> Array:
     total = 0.0
     for share, own in zip(gaps.shares, gaps.ticks, strict=True):
         total = total + share * jnp.minimum(own, ticks)
-    return jnp.minimum(total, gaps.blocks)
+    return total
 
 
-def _gaps(shared: Array, step: Array, k_steps: Array, stride: Array, points: Array, copies: Array, blocks: Array) -> _Gaps:
-    """Gap classes of `points` tiles, `stride` tiles apart; `copies` such sets are taken to interleave evenly."""
-    rise, rise_index, fall, fall_index = _nearest(shared, step / k_steps, stride * step, points)
-    turn = stride * step
-    rise_slots = (rise_index * turn - rise) / shared
-    fall_slots = (fall_index * turn + fall) / shared
+def _gaps(split: _Split, k_steps: Array, sharers: _Sharers) -> _Gaps:
+    """Gap classes of an operand's sharers."""
+    shared, points = split.shared, sharers.points
+    step = jnp.minimum(split.slots, shared * k_steps)
+    per_step, per_shared, per_point = 1.0 / step, 1.0 / shared, 1.0 / points
+    turn = sharers.stride * step
+    rise, rise_index, fall, fall_index = _nearest(shared, step / k_steps, turn, points)
+    rise_slots = (rise_index * turn - rise) * per_shared
+    fall_slots = (fall_index * turn + fall) * per_shared
     rise, fall = rise * k_steps, fall * k_steps
 
-    rise_steps, fall_steps = jnp.floor(rise / step), jnp.floor(fall / step)
-    rise_over, fall_over = rise / step - rise_steps, fall / step - fall_steps
-    rise_share = jnp.maximum(1.0 - rise_index / points, 0.0)
-    fall_share = jnp.maximum(1.0 - fall_index / points, 0.0)
-    both = (rise_index + fall_index) / points
+    rise_steps, fall_steps = jnp.floor(rise * per_step), jnp.floor(fall * per_step)
+    rise_over, fall_over = rise * per_step - rise_steps, fall * per_step - fall_steps
+    rise_share = jnp.maximum(1.0 - rise_index * per_point, 0.0)
+    fall_share = jnp.maximum(1.0 - fall_index * per_point, 0.0)
+    both = (rise_index + fall_index) * per_point
     crowded = (rise_steps < 0.5) & (fall_steps < 0.5) & (both < 1.0)
 
     rise_less, fall_less = rise_share * (1.0 - rise_over), fall_share * (1.0 - fall_over)
     rise_less_ticks = rise_steps * step + rise_slots
     fall_less_ticks = jnp.where(fall_steps < 0.5, fall_slots, fall_steps * step - fall_slots)
-    joint = jnp.where(crowded, jnp.maximum(rise_over + fall_over - 1.0, 0.0) * (1.0 - both), jnp.maximum(both - 1.0, 0.0))
-    joint_ticks = jnp.where(crowded, rise_slots + fall_slots, rise + fall + rise_slots - fall_slots)
+    meet = jnp.maximum(rise_over + fall_over - 1.0, 0.0)
+    joint = jnp.where(crowded, meet * (1.0 - both), jnp.maximum(both - 1.0, 0.0))
+    joint_ticks = rise_slots + jnp.where(crowded, fall_slots, rise + fall - fall_slots)
     rise_more = jnp.where(crowded, 0.0, rise_share * rise_over)
     rise_more_ticks = (rise_steps + 1.0) * step + rise_slots
 
-    # the first sharer of a step: what the others leave of the circle
+    # the first sharer of a step: what the others leave of the circle; or, of a chain that falls, step back to its end
     first = jnp.maximum(1.0 - rise_less - fall_less - joint, 0.0)
-    left = shared * k_steps / points - rise_less * rise_slots - fall_less * fall_slots - joint * joint_ticks
+    left = shared * k_steps * per_point - rise_less * rise_slots - fall_less * fall_slots - joint * joint_ticks
+    numerator = jnp.where(crowded, left, 2.0 - fall_over)
+    ratio = numerator / jnp.maximum(jnp.where(crowded, first, fall_over), _TINY)
+    chain_end = step - fall_slots * jnp.minimum(ratio, points / fall_index - 1.0)
     fall_more = jnp.where(crowded, first, fall_share * fall_over)
-    fall_more_ticks = jnp.where(
-        crowded,
-        left / jnp.maximum(first, _TINY),
-        jnp.where(
-            fall_steps < 0.5,
-            step - fall_slots * jnp.minimum((2.0 - fall_over) / jnp.maximum(fall_over, _TINY), points / fall_index - 1.0),
-            (fall_steps + 1.0) * step - fall_slots,
-        ),
-    )
-    thicker = (copies - 1.0) * points / (shared * k_steps)
+    fall_more_ticks = jnp.where(fall_steps < 0.5, chain_end, (fall_steps + 1.0) * step - fall_slots)
+    fall_more_ticks = jnp.where(crowded, ratio, fall_more_ticks)
+
+    per_mean = points * per_shared / k_steps
+    more = (sharers.copies - 1.0) * per_mean
     ticks = (rise_less_ticks, fall_less_ticks, joint_ticks, rise_more_ticks, fall_more_ticks)
     return _Gaps(
         shares=(rise_less, fall_less, joint, rise_more, fall_more),
-        ticks=tuple(jnp.maximum(t, 1.0) / (1.0 + jnp.maximum(t, 1.0) * thicker) for t in ticks),
-        blocks=blocks,
+        ticks=tuple(jnp.maximum(t, 1.0) / (1.0 + jnp.maximum(t, 1.0) * more) for t in ticks),
     )
 
 
@@ -239,24 +250,30 @@ def _nearest(circle: Array, window: Array, turn: Array, points: Array) -> tuple[
     rise = turn - floor_div(turn, circle) * circle
     fall = circle - rise
     rise_index = fall_index = jnp.ones_like(rise)
-    for _ in range(_EUCLID_STEPS):
-        up = rise >= fall
-        large, small = jnp.where(up, rise, fall), jnp.where(up, fall, rise)
-        large_index, small_index = jnp.where(up, rise_index, fall_index), jnp.where(up, fall_index, rise_index)
-        inverse = 1.0 / jnp.maximum(small, 0.5)
-        by_points = jnp.ceil((points - large_index) / small_index) - 1.0
-        by_window = jnp.floor((large - window) * inverse) + 1.0
-        times = jnp.minimum(jnp.floor((large + 0.01) * inverse), jnp.maximum(by_points, 0.0))
-        times = jnp.where(large >= window, jnp.minimum(times, by_window), 0.0)
-        large, large_index = large - times * small, large_index + times * small_index
-        rise, fall = jnp.where(up, large, small), jnp.where(up, small, large)
-        rise_index = jnp.where(up, large_index, small_index)
-        fall_index = jnp.where(up, small_index, large_index)
-    return rise, rise_index, fall, fall_index
+
+    def descend(_, state):
+        rise, rise_index, fall, fall_index = state
+        fall, fall_index = _approach(fall, fall_index, rise, rise_index, points, window)
+        rise, rise_index = _approach(rise, rise_index, fall, fall_index, points, window)
+        return rise, rise_index, fall, fall_index
+
+    return jax.lax.fori_loop(0, _EUCLID_STEPS // 2, descend, (rise, rise_index, fall, fall_index))
+
+
+def _approach(
+    far: Array, far_index: Array, near: Array, near_index: Array, points: Array, window: Array
+) -> tuple[Array, Array]:
+    """Moves `far` by multiples of `near` as long as it stays ahead, outside the window and within the points."""
+    inverse = 1.0 / jnp.maximum(near, 1e-6)
+    by_distance = jnp.minimum(jnp.floor((far + 0.01) * inverse), jnp.floor((far - window + 1e-3) * inverse) + 1.0)
+    by_points = jnp.maximum(jnp.ceil((points - far_index) / near_index) - 1.0, 0.0)
+    times = jnp.minimum(by_distance, by_points)
+    times = jnp.where(far >= window, times, 0.0)
+    return far - times * near, far_index + times * near_index
 
 
 def _waves_hits(
-    walk: Walk, split: _Split, whole: L2Hits, capacity_bytes: Array, ways: Array
+    walk: Walk, split: _Split, whole: L2Hits, k_steps: Array, out_bytes: Array, capacity_bytes: Array, ways: Array
 ) -> tuple[Array, Array]:
     """Hits of the data-parallel waves, as shares of the whole kernel's requests of an operand.
 
@@ -293,8 +310,28 @@ def _waves_hits(
     again = mine - (split.all.cols - split.seen.cols)
     reused = jnp.maximum(tiles - split.all.cols, _TINY)
     across = jnp.clip((narrow * tiles / reused - all_same_hits) / jnp.maximum(1.0 - all_same, _TINY), 0.0, 1.0)
+    first = _first_wave_hits(walk, split, k_steps, out_bytes, capacity_bytes, ways)
+    across = across + (first - across) / jnp.maximum(waves, 1.0)
     narrow_hits = again * (same_hits + (1.0 - same) * across)
     return long_hits / tiles, narrow_hits / tiles
+
+
+def _first_wave_hits(walk: Walk, split: _Split, k_steps: Array, out_bytes: Array, capacity_bytes: Array, ways: Array) -> Array:
+    """Mean hit of columns that the first data-parallel wave meets again: K-step k comes k steps into the wave, after
+    what the stream-K part touched since its own last use."""
+    slots, panel = split.slots, walk.panel
+    rows = jnp.minimum(walk.long, 1.0 + (slots - 1.0) / panel)
+    cols = jnp.minimum(jnp.minimum(slots, panel + (slots - panel) / walk.long), walk.narrow)
+    wave_bytes = k_steps * (walk.long_bytes * rows + walk.narrow_bytes * cols)
+    ends = split.shared * k_steps / jnp.maximum(jnp.minimum(split.shared / panel, walk.long), 1.0)
+    shared_bytes = jnp.minimum(
+        0.5 * ends * (walk.long_bytes + walk.narrow_bytes + out_bytes / k_steps),
+        0.5 * k_steps * (walk.long_bytes * split.seen.rows + walk.narrow_bytes * split.seen.cols),
+    )
+    early, late = (
+        hit_probability(shared_bytes + point * wave_bytes, capacity_bytes, ways) for point in (0.2113249, 0.7886751)
+    )
+    return 0.5 * (early + late)
 
 
 def _within_a_wave(tiles: Array, slots: Array, interval: Array) -> Array:
