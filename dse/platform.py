@@ -6,6 +6,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+# Read when jax is first imported: without it, every function that comes from the compilation cache prints a page of
+# CPU features that do not matter (they are tuning hints of the same machine).
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
 
 def usable_cores() -> int:
     """Cores that this process may run on (its affinity, not the machine's count)."""
@@ -32,7 +36,8 @@ def pin_to_a_free_core() -> int | None:
         except OSError:
             os.close(file)
             continue
-        os.sched_setaffinity(0, {core})
+        for thread in os.listdir("/proc/self/task"):
+            os.sched_setaffinity(int(thread), {core})
         return core
     return None
 
@@ -50,7 +55,6 @@ def configure_jax() -> None:
     busy), and compiled functions are kept on disk between runs, in `JAX_COMPILATION_CACHE_DIR` where that is set and
     else in `cache_dir()/jax`. `JAX_PLATFORMS` is jax's own variable and stays in force.
     """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # else loading from the cache prints pages of CPU features
     import jax
 
     jax.config.update("jax_cpu_enable_async_dispatch", False)

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,27 +27,34 @@ COLUMN_TYPES: dict[str, pa.DataType] = {
 TEXT = pa.string()  # labels of axes and words for codes
 
 
-def row_schema(names: Sequence[str], big_index: bool = False) -> pa.Schema:
-    """The schema of a file of rows.
+def row_schema(columns: Mapping[str, Any], big_index: bool = False) -> pa.Schema:
+    """The schema of a file of rows: types by name, and for other kernels' schedule fields and costs by kind.
 
     Args:
-        names: columns.
+        columns: name -> values.
         big_index: the space has more than 2^64 points: indices are decimal strings.
     """
-    return pa.schema([_field(name, big_index) for name in names])
-
-
-def _field(name: str, big_index: bool) -> pa.Field:
-    unit, meaning = describe(name)
-    kind = TEXT if name == "index" and big_index else COLUMN_TYPES.get(name, TEXT)
-    return pa.field(name, kind, nullable=False, metadata={"unit": unit, "description": meaning})
+    return pa.schema([_field(name, values, big_index) for name, values in columns.items()])
 
 
 def as_table(columns: Mapping[str, Any], big_index: bool = False) -> pa.Table:
     """Columns (a mapping to arrays, or a pandas table) with the row schema."""
-    schema = row_schema(list(columns), big_index)
+    schema = row_schema(columns, big_index)
     arrays = [_as_arrow(columns[field.name], field.type) for field in schema]
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _field(name: str, values: Any, big_index: bool) -> pa.Field:
+    unit, meaning = describe(name)
+    if name == "index" and big_index:
+        kind = TEXT
+    elif name in COLUMN_TYPES:
+        kind = COLUMN_TYPES[name]
+    elif isinstance(values, pa.Array) or np.asarray(values).dtype.kind not in "iuf":
+        kind = TEXT
+    else:
+        kind = pa.float32() if np.asarray(values).dtype.kind == "f" else pa.int32()
+    return pa.field(name, kind, nullable=False, metadata={"unit": unit, "description": meaning})
 
 
 def _as_arrow(values: Any, kind: pa.DataType) -> pa.Array:

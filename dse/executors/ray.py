@@ -2,6 +2,8 @@
 
 import os
 import pickle
+import sys
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +15,7 @@ from . import PartSink, Tick
 WINDOW = 3  # tasks an actor has before it: never idle, and little is lost with it
 TASK_CHUNKS = 64
 TICK_S = 0.1
+STOP_S = 1.0
 OBJECT_STORE_BYTES = 100 * 2**20
 FLUSH_ROWS = 1024
 
@@ -42,9 +45,9 @@ class RayExecutor:
         started = self._connect()
         if self._all_cores:
             self.workers = int(ray.cluster_resources().get("CPU", 1))
-        payload = pickle.dumps((job, sink))
-        actor = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=-1)(RangeWorker)
-        actors = [actor.remote(payload) for _ in range(self.workers)]
+        payload = make_payload(job, sink)
+        actor = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=-1, concurrency_groups={"control": 1})
+        actors = [actor(RangeWorker).remote(payload) for _ in range(self.workers)]
         try:
             return self._distribute(actors, job, done, tick, sink)
         finally:
@@ -54,19 +57,29 @@ class RayExecutor:
                 ray.shutdown()
 
     def _connect(self) -> bool:
-        os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")  # under `uv run` every worker would rebuild its venv
+        os.environ.setdefault(
+            "RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0"
+        )  # under `uv run` every worker would rebuild its venv
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         import ray
 
         if ray.is_initialized():
             return False
-        options: dict[str, Any] = {"address": self.address} if self.address else {
-            "address": "local",
-            "num_cpus": self.workers,
-            "object_store_memory": OBJECT_STORE_BYTES,
-            "include_dashboard": False,
-        }
-        ray.init(**options, logging_level="ERROR", log_to_driver=False)
+        options: dict[str, Any] = (
+            {"address": self.address}
+            if self.address
+            else {
+                "address": "local",
+                "num_cpus": self.workers,
+                "object_store_memory": OBJECT_STORE_BYTES,
+                "include_dashboard": False,
+            }
+        )
+        with warnings.catch_warnings():
+            warnings.filterwarnings(
+                "ignore", "os.fork"
+            )  # Ray starts programs; nothing of jax runs between fork and exec
+            ray.init(**options, logging_level="ERROR", log_to_driver=False)
         return True
 
     def _distribute(
@@ -88,11 +101,26 @@ class RayExecutor:
                     _submit(actor, tasks, waiting, state)
                 tick(state)
         except KeyboardInterrupt:
-            finished, _ = ray.wait(list(waiting), num_returns=len(waiting), timeout=0) if waiting else ([], [])
+            for actor in actors:
+                actor.stop.options(concurrency_group="control").remote()
+            finished, _ = ray.wait(list(waiting), num_returns=len(waiting), timeout=STOP_S) if waiting else ([], [])
             for reference in finished:
                 state = state.merge(ray.get(reference))
             return state, True
         return state, False
+
+
+def make_payload(job: SweepJob, sink: PartSink | None) -> bytes:
+    """What an actor is made of: a job and a sink, and where this process imports from. Unpickled only after pinning."""
+    from ray import cloudpickle
+
+    return pickle.dumps((sys.path, cloudpickle.dumps((job, sink))))
+
+
+def _read_payload(payload: bytes) -> tuple[SweepJob, PartSink | None]:
+    search_path, content = pickle.loads(payload)
+    sys.path.extend(entry for entry in search_path if entry not in sys.path)
+    return pickle.loads(content)
 
 
 class RangeWorker:
@@ -104,7 +132,7 @@ class RangeWorker:
     def __init__(self, payload: bytes) -> None:
         pin_to_a_free_core()  # before anything imports jax
         configure_jax()
-        job, sink = pickle.loads(payload)
+        job, sink = _read_payload(payload)
         from .worker import ChunkRunner
 
         self._job: SweepJob = job
@@ -113,6 +141,11 @@ class RangeWorker:
         self._keeper = BoundsKeeper(job)
         self._seen = SweepState.empty(job)
         self._found = SweepState.empty(job)
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Ends the range at work after its chunk, and those that wait at once; called beside `sweep`."""
+        self._stopped = True
 
     def sweep(self, task: Range, threshold: float) -> SweepState:
         """What is in a range, as far as it may matter beside what this actor has returned before.
@@ -125,7 +158,7 @@ class RangeWorker:
 
         collector = Collector(self._job)
         self._keeper.tighten(threshold)
-        run_task(self._runner, task, collector, self._keeper, lambda: False, self._flush_if_full, self._sink)
+        run_task(self._runner, task, collector, self._keeper, lambda: self._stopped, self._flush_if_full, self._sink)
         self._flush(collector)
         found, self._found = self._found, SweepState.empty(self._job)
         return found

@@ -1,0 +1,30 @@
+"""Set up before any test imports jax, and what several test files share."""
+
+import os
+import warnings
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # as dse.platform does, which tests of the model do not import
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def local_ray():
+    import ray
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "os.fork")
+        start_ray(ray)
+    yield
+    ray.shutdown()
+
+
+def start_ray(ray):
+    ray.init(
+        address="local",
+        num_cpus=2,
+        include_dashboard=False,
+        object_store_memory=100 * 2**20,
+        log_to_driver=False,
+        logging_level="ERROR",
+    )
