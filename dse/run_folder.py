@@ -5,12 +5,13 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
 
 from .errors import UserError
-from .parts import PART_ROWS, PartFolder, part_path
+from .parts import PartFolder, part_path
 from .provenance import differences, identity, provenance
 from .state import SweepState
-from .store import as_table, read_rows, write_rows
+from .store import as_table, count_rows, read_rows, write_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,20 +104,19 @@ class RunFolder:
         if not file.exists():
             return SweepState.empty(self._job)
         try:
-            state = SweepState.from_bytes(file.read_bytes())
-        except (OSError, ValueError, KeyError, EOFError) as error:
+            return SweepState.from_bytes(file.read_bytes())
+        except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
             raise UserError(f"{file} is damaged ({error}): start anew with --overwrite") from error
-        if self._keep_all:
-            self._check_parts(state)
-        return state
 
-    def _check_parts(self, state: SweepState) -> None:
+    def lost_parts(self) -> list[tuple[int, int]]:
+        """Ranges of parts that should be there, but are missing or damaged: to be written again."""
         from .executors.worker import cut
 
-        for start, stop in state.ranges:
-            for part, _ in cut(start, stop, PART_ROWS, self._job.start):
-                if not part_path(self.path, part).exists():
-                    raise UserError(f"{part_path(self.path, part)} is missing: start anew with --overwrite")
+        sink = self.sink
+        if sink is None:
+            return []
+        due = [part for span in self.state.ranges for part in cut(*span, sink.part_rows, self._job.start)]
+        return [(start, stop) for start, stop in due if count_rows(part_path(self.path, start)) != stop - start]
 
 
 @dataclass(frozen=True)

@@ -119,9 +119,17 @@ def read_provenance(path: str | os.PathLike[str]) -> dict[str, Any]:
         return json.loads((file.schema_arrow.metadata or {})[METADATA_KEY])
 
 
+def count_rows(path: str | os.PathLike[str]) -> int | None:
+    """Rows of a file, from its footer; None where it is missing or not whole."""
+    try:
+        return pq.read_metadata(path).num_rows
+    except (pa.ArrowException, OSError):
+        return None
+
+
 @contextmanager
 def _parquet(path: str | os.PathLike[str]) -> Iterator[pq.ParquetFile]:
-    fix = "delete it and run the same command with --resume, or start anew with --overwrite"
+    fix = "write it again by running the same command with --resume, or start anew with --overwrite"
     try:
         with pq.ParquetFile(path) as file:
             if METADATA_KEY not in (file.schema_arrow.metadata or {}):

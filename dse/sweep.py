@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import UserError, unknown
 from .executors import Executor, make_executor
+from .executors.worker import write_again
 from .histogram import Histogram, feasible_of, histogram_of, reasons_of
 from .job import SweepJob
 from .platform import configure_jax
@@ -111,7 +112,10 @@ def run_sweep(
     done = folder.state if folder else SweepState.empty(job)
     threading.Thread(target=_compile_rows, args=(job,), daemon=True).start()
     clock = _Clock(job, done.evaluated, reporter(progress), folder)
-    state, _ = runs.run(job, done, clock.tick, folder.sink if folder else None)
+    sink = folder.sink if folder else None
+    if folder and sink:
+        write_again(job, folder.lost_parts(), sink)
+    state, _ = runs.run(job, done, clock.tick, sink)
     seconds = clock.finish(state)
     result = _result(job, state, seconds, state.evaluated - done.evaluated, runs, folder)
     if folder:

@@ -123,5 +123,13 @@ def run_task(
         collector.take()
 
 
+def write_again(job: SweepJob, lost: list[Range], sink: PartSink) -> None:
+    """Writes parts that got lost after their ranges had been evaluated; nothing is counted twice."""
+    if lost:
+        runner = ChunkRunner(job, everything=True)
+        for part in lost:
+            run_task(runner, part, Collector(job), BoundsKeeper(job), lambda: False, lambda _: None, sink)
+
+
 class _StoppedError(Exception):
     pass
