@@ -124,27 +124,26 @@ def _long_operand_hits(launch: _Launch, capacity_bytes: Array, ways: Array) -> A
     cut_rows = floor_div_by_reciprocal(launch.tiles - 1.0, launch.concurrent) * (1.0 - panel.row_step / panel.width)
     row_pairs = launch.tiles - panels * (launch.tiles / narrow)
     cut = jnp.minimum(cut_rows / jnp.maximum(row_pairs, 1.0), 1.0)
+    hit_same = hit_probability(walk.narrow_bytes, capacity_bytes, ways)
     hit_cut = hit_probability(_distance(launch, panel, 1.0, walk.narrow_bytes), capacity_bytes, ways)
 
     next_panel = (panels - 1.0) / narrow
     interval = jnp.minimum(jnp.round((walk.long - 1.0) * adjacent.width + 1.0), launch.tiles_per_batch)
     rest_of_step = (walk.long - 1.0) * (walk.long_bytes + 2.0 * walk.narrow_bytes * adjacent.width / walk.long)
-    lag, later = _wave_lag(launch, interval)
-    # a row's last tile before the next panel is the last of its step: the step, not the tile, meets the wave's end
-    later = jnp.minimum(later + (panel.row_step - 1.0) / launch.concurrent, 1.0)
+    lag, later = _wave_lag(launch, interval, panel.row_step)
     hit_next = _reuse_hit(launch, adjacent, lag, later, rest_of_step, capacity_bytes, ways)
 
-    return same_row * (1.0 - cut + cut * hit_cut) + next_panel * hit_next
+    return same_row * (hit_same + cut * (hit_cut - hit_same)) + next_panel * hit_next
 
 
 def _narrow_operand_hits(launch: _Launch, capacity_bytes: Array, ways: Array) -> Array:
     walk, full = launch.walk, _full_panel(launch)
     ragged = _ragged_panel(launch)
     ragged_share = jnp.where(ragged.width < full.width, ragged.width / walk.narrow, 0.0)
-    lag, later = _wave_lag(launch, full.width)
+    lag, later = _wave_lag(launch, full.width, 1.0)
     later = jnp.clip(later - _later_but_cold(launch, full), 0.0, 1.0)
     hit_full = _reuse_hit(launch, full, lag, later, _rest_of_row(walk, full), capacity_bytes, ways)
-    lag, later = _wave_lag(launch, ragged.width)
+    lag, later = _wave_lag(launch, ragged.width, 1.0)
     hit_ragged = _reuse_hit(launch, ragged, lag, later, _rest_of_row(walk, ragged), capacity_bytes, ways)
     return (1.0 - 1.0 / walk.long) * (hit_full + ragged_share * (hit_ragged - hit_full))
 
@@ -192,15 +191,20 @@ def _reuse_hit(
     return sooner + later_share * (later - sooner)
 
 
-def _wave_lag(launch: _Launch, interval: Array) -> tuple[Array, Array]:
-    """Waves between two uses `interval` tiles apart, and the exact share of all such pairs that is one wave more."""
+def _wave_lag(launch: _Launch, interval: Array, step: Array) -> tuple[Array, Array]:
+    """Waves between two uses `interval` tiles apart, and the share of all such pairs that is one wave more.
+
+    The share is exact over the chain of all tiles for a step of 1. With a larger step the first use of a pair is always
+    the last of `step` tiles, as a row's last tile in a panel is.
+    """
     concurrent = launch.concurrent
     lag = floor_div_by_reciprocal(interval, concurrent)
     over = interval - lag * concurrent
     pairs = launch.tiles - interval
     whole = floor_div_by_reciprocal(pairs, concurrent)
     in_last = jnp.clip(pairs - whole * concurrent - (concurrent - over), 0.0, over)
-    return lag, (whole * over + in_last) / jnp.maximum(pairs, 1.0)
+    later = whole * (over + step - 1.0) + in_last
+    return lag, jnp.minimum(later / jnp.maximum(pairs, 1.0), 1.0)
 
 
 def _later_but_cold(launch: _Launch, panel: _Panel) -> Array:

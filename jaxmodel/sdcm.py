@@ -36,13 +36,13 @@ def hit_probability(distance_bytes: Array, capacity_bytes: Array, ways: Array) -
 
     Args:
         distance_bytes: at least 0; infinite for a block never used before. Any shape, as are all arguments.
-        capacity_bytes: at least 0; 0 is no cache and always misses.
+        capacity_bytes: at least 0; less than one byte is no cache and always misses.
         ways: associativity, at least 1.
 
     Returns:
-        a value in [0, 1]; gradients are finite everywhere. Raises nothing.
+        a value in [0, 1]; gradients are finite at finite distances. Raises nothing.
     """
-    exists = capacity_bytes > 0
+    exists = capacity_bytes >= 1.0
     share = distance_bytes * (1.0 / jnp.where(exists, capacity_bytes, 1.0))
     share = jnp.where(exists, jnp.clip(share, _NEAREST, _FARTHEST), _FARTHEST)
     root = jnp.sqrt(ways)

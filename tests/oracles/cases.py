@@ -30,6 +30,10 @@ class Case:
     def tiles(self) -> int:
         return self.rows * self.cols * self.batch
 
+    @property
+    def waves(self) -> int:
+        return -(-self.tiles // self.concurrent)
+
 
 def draw_cases(
     count: int, seed: int, max_tile_steps: int = 900_000, any_concurrency: bool = True, batches: bool = True

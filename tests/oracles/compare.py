@@ -32,13 +32,17 @@ def l2_errors(cases: list[Case], dtype: type = np.float32) -> np.ndarray:
     return 100.0 * (closed - np.array(exact))
 
 
-def split_k_errors(cases: list[Case], splits: np.ndarray) -> np.ndarray:
-    """Split-K with ceil(k_steps / split) steps a split and the rest in the last, shape (cases, capacities)."""
+def split_k_errors(cases: list[Case], splits: np.ndarray, mean_steps: bool = False) -> np.ndarray:
+    """Split-K with ceil(k_steps / split) steps a split and the rest in the last, shape (cases, capacities).
+
+    The closed form is given the steps of a full split, or the mean of all.
+    """
     c = columns(cases)
     split = splits.astype(np.float32)
+    steps = c["k_steps"] / split if mean_steps else np.ceil(c["k_steps"] / split)
     closed = _closed_l2(
         c["rows"], c["cols"], c["along_n"], c["swizzle"], c["row_bytes"], c["col_bytes"], split, c["concurrent"],
-        c["k_steps"] / split, c["out_bytes"],
+        steps, c["out_bytes"],
     )  # fmt: skip
     exact = [
         _exact_l2(
