@@ -298,10 +298,10 @@ def test_other_errors():
         assert error_of(space.digits, index) == f"index {index} is not in the space gemm/wgmma: 0 to {size - 1}"
         assert error_of(space.rows, [0, index]) == f"index {index} is not in the space gemm/wgmma: 0 to {size - 1}"
     assert error_of(space.index_of, [0] * 7) == "the space gemm/wgmma has 9 axes, but 7 digits were given"
-    assert error_of(space.index_of, [0, 0, 0, 0, 9, 0, 0, 0, 0]) == "digit 9 of axis 'stages' is not allowed: 0 to 8"
+    assert error_of(space.index_of, [0, 0, 0, 0, 0, 9, 0, 0, 0]) == "digit 9 of axis 'stages' is not allowed: 0 to 8"
     assert error_of(space.axis, "stage").startswith("unknown axis 'stage'; known:")
     twice = (space.axes[0], space.axes[0])
-    assert "sets the axis 'operands' twice" in error_of(dataclasses.replace, space, axes=twice)
+    assert "sets the axis 'launch' twice" in error_of(dataclasses.replace, space, axes=twice)
     assert "axis 'x': '1' must set a, b, but sets (1,)" in error_of(Axis, "x", ("a", "b"), ((1,),), ("1",))
     assert "1 values but 2 labels" in error_of(Axis, "x", ("a",), ((1,),), ("1", "2"))
     assert "must be one or more different names" in error_of(Axis, "x", ("a", "a"), ((1, 1),), ("1",))

@@ -1,5 +1,8 @@
 """What a GEMM's loads move at every level: bytes a K-step, and the shares that L1.5 and L2 serve."""
 
+from typing import Any
+
+import jax
 import jax.numpy as jnp
 
 from .._exact import ceil_div
@@ -7,7 +10,7 @@ from .._pytree import pytree
 from ..l15 import l15_share
 from ..machine import Gpu
 from ..raster import panel_walk
-from ..reuse import l2_hits
+from ..reuse import L2Hits, l2_hits
 from ..sdcm import hit_probability
 from ..stream_k import stream_k_hits
 from ..types import Array, Floats, Gemm, GemmSchedule
@@ -69,17 +72,15 @@ def operand_traffic(
     tile_out_bytes = jnp.where(split > 1, ACCUMULATOR_BYTES, problem.out_bytes)
     out_bytes = problem.m * problem.n / (rows * cols) * cluster * tile_out_bytes
     batch, at_once, walk_steps = problem.batch * split, slots / cluster, steps / split
-    hits = l2_hits(walk, batch, at_once, walk_steps, out_bytes, capacity, gpu.l2_ways)
-    shared = stream_k_hits(walk, batch, at_once, walk_steps, out_bytes, capacity, gpu.l2_ways)
-    streaming = schedule.stream_k > 0
+    hits = _launch_hits(
+        schedule.stream_k > 0, (walk, batch, at_once, walk_steps, out_bytes, capacity, jnp.asarray(gpu.l2_ways))
+    )
     a_bytes = problem.m * problem.k * problem.batch * problem.a_bytes
     b_bytes = problem.k * problem.n * problem.batch * problem.b_bytes
     out_total = problem.m * problem.n * problem.batch
     resident = hit_probability(a_bytes + b_bytes + out_total * problem.out_bytes, capacity, gpu.l2_ways)
-    a_hit = jnp.where(streaming, shared.rows, hits.rows)
-    b_hit = jnp.where(streaming, shared.cols, hits.cols)
-    a_hit = a_hit + jnp.where(streaming, shared.rows_cold, hits.rows_cold) * problem.a_warm * resident
-    b_hit = b_hit + jnp.where(streaming, shared.cols_cold, hits.cols_cold) * problem.b_warm * resident
+    a_hit = hits.rows + hits.rows_cold * problem.a_warm * resident
+    b_hit = hits.cols + hits.cols_cold * problem.b_warm * resident
     step_bytes = a_step + b_step
     l2_hit = jnp.clip((a_step * a_hit + b_step * b_hit) / step_bytes, 0.0, 1.0)
 
@@ -105,3 +106,23 @@ def operand_traffic(
 def partial_tiles(tiles: Floats, slots: Floats) -> Floats:
     """Partial tiles that stream-K's slots hand to a peer: one a slot, fewer where the first tiles fill slots alone."""
     return jnp.where(tiles < slots, slots - tiles, slots)
+
+
+def _launch_hits(streaming: Floats, arguments: tuple[Any, ...]) -> L2Hits:
+    """Hits of a plain or persistent launch, or of stream-K where `streaming`.
+
+    Stream-K's form costs more than all the rest of the model, so it is computed only for a batch of candidates in which
+    one streams: the spaces hold the launch outermost, and nearly every chunk has one kind of launch. The selection is by
+    candidate either way.
+    """
+    plain = l2_hits(*arguments)
+    leaves = jax.tree.leaves(arguments)
+    shape = jnp.broadcast_shapes(jnp.shape(streaming), *(jnp.shape(leaf) for leaf in leaves))
+
+    def shared() -> L2Hits:
+        return jax.tree.map(lambda ours, theirs: jnp.where(streaming, ours, theirs), stream_k_hits(*arguments), plain)
+
+    def whole(hits: L2Hits) -> L2Hits:
+        return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, shape).astype(jnp.result_type(*leaves)), hits)
+
+    return jax.lax.cond(jnp.any(streaming), lambda: whole(shared()), lambda: whole(plain))
