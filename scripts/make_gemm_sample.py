@@ -2,8 +2,8 @@
 
     python scripts/make_gemm_sample.py ../shared/data/measured/gemm_bf16.parquet
 
-The (n, k) pairs are dealt into three parts: `fit` (numbers may be fitted on it), `check` (forms may be chosen on it) and
-`report` (only for a final statement of accuracy). All rows of a pair are in one part, on every GPU.
+The (n, k) pairs are dealt into three parts: `fit` (numbers may be fitted on it), `check` (forms may be chosen on it)
+and `report` (only for a final statement of accuracy). All rows of a pair are in one part, on every GPU.
 """
 
 import argparse

@@ -1,5 +1,6 @@
 """Predicted against measured: how far the model is from silicon, beside what a fitted roofline reaches."""
 
+import itertools
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -148,7 +149,7 @@ def _validate_gpu(name: str, rows: "pd.DataFrame", fit: "pd.DataFrame", preset: 
 
 def _by_latency(rows: "pd.DataFrame") -> dict[str, tuple[Errors, Errors]]:
     table = {}
-    for low, high in zip(BUCKETS_US[:-1], BUCKETS_US[1:], strict=True):
+    for low, high in itertools.pairwise(BUCKETS_US):
         inside = rows[(rows["latency_us"] >= low) & (rows["latency_us"] < high)]
         if len(inside):
             measured = inside["latency_us"]
