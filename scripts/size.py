@@ -20,7 +20,7 @@ def sizes(folders: tuple[str, ...] = FOLDERS, root: Path = ROOT) -> list[tuple[i
 
 def main(arguments: list[str] | None = None) -> int:
     """Prints the list; the exit status is 1 if a file is longer than the limit."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="Source files by length, longest first.")
     parser.add_argument("folder", nargs="*", default=list(FOLDERS), help="below the checkout (default: all sources)")
     parser.add_argument("--limit", type=int, default=LIMIT, help=f"lines that are too many past (default: {LIMIT})")
     options = parser.parse_args(arguments)

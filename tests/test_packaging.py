@@ -55,7 +55,7 @@ def test_the_wheel_carries_licence_and_command(unpacked: Path) -> None:
     [
         "from dse.content import list_gpus, load_gpu; print(load_gpu('h200_sxm').title, list_gpus())",
         "from dse.content.space import list_spaces, load_space; load_space('gemm', 'wgmma'); print(list_spaces())",
-        "import sys; sys.argv = ['dse', 'gpus']; from dse.cli import main; main()",
+        "import sys; sys.argv = ['dse', 'gpus']; from dse.cli import main; sys.exit(main())",
     ],
 )
 def test_the_wheel_works_outside_the_checkout(unpacked: Path, tmp_path: Path, code: str) -> None:
