@@ -75,7 +75,7 @@ def call_of(schedule: Mapping[str, int], problem: Any, family: str, accumulator:
     if family == "mma_sync":
         return _call_2x(at, problem, accumulator)
     kind = _sm90_schedule(at) if family == "wgmma" else _sm100_schedule(at)
-    if kind.startswith("a "):
+    if not kind.startswith("_"):
         return kind
     return _call_3x(at, problem, family, accumulator, kind)
 

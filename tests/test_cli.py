@@ -1,0 +1,199 @@
+"""Every command, on a small space: what it prints, what it says as JSON, and that its parts fit together."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+from cli_run import SHAPE, TINY, answer, json_answer, small_sweep
+
+from dse.cli import COMMANDS, main
+
+HEAVY = {"jax", "ray", "optuna", "pandas", "pyarrow", "rich", "numpy"}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cli") / "run"
+    assert main(small_sweep(folder)) == 0
+    return folder
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["sweep", "--help"], ["rank", "--help"], []])
+def test_help_imports_nothing_heavy(words):
+    code = (
+        "import sys; from dse.cli import main; code = main(sys.argv[1:]); "
+        "print(','.join(sorted({name.partition('.')[0] for name in sys.modules})), file=sys.stderr); sys.exit(code)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert not HEAVY & set(done.stderr.strip().split(","))
+    assert "dse" in done.stdout or "tilesweep" in done.stdout
+
+
+def test_importing_dse_imports_nothing_heavy():
+    code = "import sys, dse; print(','.join({name.partition('.')[0] for name in sys.modules}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not HEAVY & set(done.stdout.strip().split(","))
+
+
+def test_help_lists_every_command(capsys):
+    code, out, _ = answer(capsys, "--help")
+    assert code == 0
+    for name in COMMANDS:
+        assert f"  {name}" in out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(name, capsys):
+    code, out, _ = answer(capsys, name, "--help")
+    assert code == 0
+    assert f"usage: dse {name}" in out
+    assert "--json" in out
+
+
+def test_a_sweep_says_what_it_found(run, tmp_path, capsys):
+    code, out, err = answer(capsys, *small_sweep(tmp_path / "again"))
+    assert code == 0
+    assert err == ""
+    assert "space gemm/wgmma:" in out
+    assert "SMEM" in out
+    assert "fewer stages or a smaller tile_k" in out
+    assert "the best" in out
+    assert "front over latency_s, ddr_bytes, smem_bytes:" in out
+    assert f"next: dse explain {tmp_path / 'again'} 0" in out
+    assert {path.name for path in run.iterdir()} >= {"top.parquet", "front.parquet", "summary.json", "question.json"}
+
+
+def test_json_of_a_sweep_agrees_with_its_files(tmp_path, capsys):
+    told = json_answer(capsys, *small_sweep(tmp_path / "run"))
+    assert told["declared"] == told["evaluated"] == told["feasible"] + sum(told["reasons"].values())
+    assert len(told["top"]) >= 10
+    assert sum(bin["points"] for bin in told["histogram"]) == told["feasible"]
+    top = pd.read_parquet(tmp_path / "run" / "top.parquet")
+    assert [row["index"] for row in told["top"]] == top["index"].tolist()
+    latencies = [row["latency_s"] for row in told["top"]]
+    assert latencies == sorted(latencies)
+
+
+def test_progress_goes_to_standard_error(tmp_path, capsys):
+    words = [word for word in small_sweep(tmp_path / "run") if word != "--quiet"]
+    code, out, err = answer(capsys, *words, "--json")
+    assert code == 0
+    json.loads(out)
+    assert f"GEMM {SHAPE}" in err
+    assert "points" in err
+
+
+def test_top_front_and_explain_read_the_run(run, capsys):
+    top = json_answer(capsys, "top", run, "-n", "3")
+    assert len(top) == 3
+    code, out, _ = answer(capsys, "top", run, "-n", "3")
+    assert code == 0
+    assert f"GEMM {SHAPE} bf16 -> bf16 on h200_sxm" in out
+    front = json_answer(capsys, "front", run)
+    assert front["points"] >= len(front["front"]) > 0
+    told = json_answer(capsys, "explain", run, "2")
+    assert told["latency_s"] == pytest.approx(top[2]["latency_s"], rel=1e-6)
+    by_index = json_answer(capsys, "explain", run, "--index", top[2]["index"])
+    assert by_index["schedule"] == told["schedule"]
+    typed = json_answer(capsys, "explain", "--shape", SHAPE, "--schedule", told["schedule_text"])
+    assert typed["latency_s"] == told["latency_s"]
+
+
+def test_explain_shows_every_part(run, capsys):
+    code, out, _ = answer(capsys, "explain", run)
+    assert code == 0
+    for word in ("latency", "roofline", "binds", "change", "tensor cores", "prologue", "tail", "DDR read", "occupancy"):
+        assert word in out
+
+
+def test_an_infeasible_schedule_exits_with_1(capsys):
+    code, out, _ = answer(capsys, "explain", "--shape", SHAPE, "--schedule", "tile=256x256x128 stages=4")
+    assert code == 1
+    assert "cannot run: SMEM: needs 524352 B of shared memory, 232448 B available: fewer stages or a smaller" in out
+
+
+def test_gpus_and_spaces(capsys):
+    names = {row["name"] for row in json_answer(capsys, "gpus")}
+    assert {"a100_sxm", "h100_sxm", "h200_sxm", "b200_sxm"} <= names
+    _, out, _ = answer(capsys, "gpus", "h200_sxm")
+    assert "l2_capacity_bytes" in out
+    assert "datasheet" in out
+    spaces = {space["name"]: space for space in json_answer(capsys, "spaces")}
+    assert set(spaces) == {"gemm/mma_sync", "gemm/wgmma", "gemm/tcgen05"}
+    assert spaces["gemm/wgmma"]["size"] > 1_000_000
+    assert {"triton", "cutlass", "library", "quick"} <= set(spaces["gemm/wgmma"]["presets"])
+    _, out, _ = answer(capsys, "spaces")
+    assert "--preset triton" in out
+
+
+def test_many_shapes(tmp_path, capsys):
+    shapes = tmp_path / "shapes.csv"
+    shapes.write_text("name,m,n,k,batch\nup,2048,2048,4096,1\nattention,512,512,128,16\n")
+    words = ["sweep", "gemm", "--shapes", shapes, *TINY, "--out", tmp_path / "many", "--quiet"]
+    code, out, _ = answer(capsys, *words)
+    assert code == 0
+    assert "16x512x512x128" in out
+    summary = pd.read_csv(tmp_path / "many" / "summary.csv")
+    assert summary["name"].tolist() == ["up", "attention"]
+    assert (tmp_path / "many" / "attention" / "front.parquet").exists()
+    told = json_answer(capsys, *words, "--overwrite")
+    assert [row["name"] for row in told["summary"]] == ["up", "attention"]
+
+
+def test_what_if_overrides_reach_the_model(tmp_path, capsys):
+    slow = json_answer(capsys, *small_sweep(tmp_path / "a", "--set", "clock_hz=0.5x"))
+    base = json_answer(capsys, *small_sweep(tmp_path / "b"))
+    assert slow["top"][0]["latency_s"] > 1.5 * base["top"][0]["latency_s"]
+
+
+def test_every_row_and_resume(tmp_path, capsys):
+    words = small_sweep(tmp_path / "all", "--keep", "all")
+    first = json_answer(capsys, *words)
+    rows = sum(len(pd.read_parquet(path)) for path in (tmp_path / "all").glob("rows-*.parquet"))
+    assert rows == first["evaluated"]
+    again = json_answer(capsys, *words, "--resume")
+    assert again["top"] == first["top"]
+    assert again["seconds"] < first["seconds"] + 60
+
+
+def test_five_lines_of_python(run):
+    from dse import explain, sweep
+
+    axes = {
+        "tile_m": [64, 128],
+        "tile_n": [64, 128, 256],
+        "tile_k": ["64B", "128B"],
+        "stages": [3, 7],
+        "swizzle": [1, 8],
+    }
+    result = sweep("gemm", shape=SHAPE, dtype="bf16", gpu="h200_sxm", preset="triton", axes=axes)
+    table = pd.read_parquet(run / "top.parquet")
+    assert result.top["index"].tolist() == table["index"].tolist()
+    told = explain(result, rank=1)
+    assert told.latency_s == pytest.approx(result.top["latency_s"][1], rel=1e-6)
+
+
+def test_names_of_the_package_survive_imports_of_its_modules():
+    import dse.rank
+    from dse.sweep import run_sweep  # noqa: F401
+
+    for name in ("sweep", "rank", "explain", "load_gpu", "SweepResult"):
+        assert callable(getattr(dse, name)), name
+    assert "sweep" in dir(dse)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = dse.nothing
+
+
+def test_a_reader_that_leaves_is_no_error():
+    command = [sys.executable, "-m", "dse", "spaces", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        err = process.stderr.read()
+        assert process.wait() in (0, 141)
+    assert b"Traceback" not in err

@@ -1,0 +1,153 @@
+"""Bad input: one clear message on standard error, exit code 2, no traceback."""
+
+import pytest
+from cli_run import answer, small_sweep
+
+from dse.cli import main
+
+SHAPE = ["--shape", "4096x4096x4096"]
+
+
+def refused(capsys, *words: str) -> str:
+    code, out, err = answer(capsys, *words)
+    assert code == 2, err
+    assert out == ""
+    assert err.startswith("dse: ")
+    assert "Traceback" not in err
+    assert err.count("\n") == 1 or "\n  " in err
+    return err
+
+
+@pytest.mark.parametrize(
+    ("words", "texts"),
+    [
+        (
+            ["--gpu", "h10O_sxm"],
+            ["unknown GPU 'h10O_sxm'; known: a100_sxm", "did you mean 'h100_sxm'?", "docs/add-a-gpu"],
+        ),
+        (["--gpu", "a100_sxm", "--dtype", "fp8"], ["a100_sxm has no tensor rate for 'fp8'; it has "]),
+        (["--gpu", "a100_sxm", "--family", "wgmma"], ["a100_sxm has no 'wgmma' for bf16; it has mma_sync"]),
+        (["--gpu", "my_gpu.toml"], ["no GPU file at my_gpu.toml"]),
+        (["--dtype", "bf61"], ["unknown dtype 'bf61'", "did you mean 'bf16'?"]),
+        (["--accumulator", "fp16"], ["h200_sxm does not accumulate bf16 in 'fp16'; it accumulates in fp32"]),
+        (["--layout", "tnn"], ["unknown layout 'tnn'; known: nn, nt, tn, tt"]),
+        (["--cache", "hot"], ["unknown cache state 'hot'; known: a_warm, b_warm, cold, warm"]),
+        (["--clock", "turbo"], ["unknown clock 'turbo'; known: boost, sustained"]),
+        (["--align", "3"], ["align_bytes = 3: a power of two between 1 and 128 is allowed"]),
+        (["--preset", "tritn"], ["did you mean 'triton'?"]),
+        (["--space", "gemm/wgma"], ["unknown gemm space 'wgma'", "did you mean 'wgmma'?"]),
+        (["--axis", "tile_m=65"], ["tile_m = 65 is not in the space gemm/wgmma; allowed: 64, 128, 192, 256"]),
+        (["--axis", "tile_o=64"], ["unknown axis 'tile_o'", "did you mean 'tile_"]),
+        (["--axis", "tile_m"], ["cannot read the axis 'tile_m': write NAME=VALUE"]),
+        (["--axis", "tile_m=64", "--axis", "tile_m=128"], ["axis 'tile_m' is given twice"]),
+        (["--axis", "split_k=2", "--axis", "stream_k=1"], ["has no value left", "contradict each other"]),
+        (["--axis", "stages=9"], ["stages = 9 is not in the space"]),
+        (["--objectives", "latency"], ["unknown objective 'latency'", "did you mean 'latency_s'?"]),
+        (["--objectives", "ddr_bytes,ddr_bytes"], ["name each once"]),
+        (["--set", "l2_capacity"], ["--set l2_capacity: write FIELD=VALUE"]),
+        (["--set", "l2_capacty=2x"], ["unknown field", "did you mean"]),
+        (["--set", "l2_capacity_mb=60"], ["wrong unit: the field is l2_capacity_bytes"]),
+        (["--set", "sm_count=2x", "--set", "sm_count=3x"], ["--set sm_count is given twice"]),
+        (["--executor", "threads"], ["unknown executor 'threads'; known: ray, serial"]),
+        (["--keep", "some"], ["unknown keep 'some'; known: all, best"]),
+        (["--top", "0"], ["'0' is not a whole number from 1"]),
+        (["--no-such-option"], ["unrecognized arguments: --no-such-option"]),
+    ],
+)
+def test_bad_choices(words, texts, tmp_path, capsys):
+    err = refused(capsys, "sweep", "gemm", *SHAPE, "--out", tmp_path / "run", "--quiet", *words)
+    for text in texts:
+        assert text in err, err
+
+
+@pytest.mark.parametrize(
+    ("shape", "text"),
+    [
+        ("0x128x128", "m = 0 in shape '0x128x128': a dimension is at least 1"),
+        ("128x-5x128", "n = -5 in shape '128x-5x128': a dimension is at least 1"),
+        ("128x128x12.5", "k = '12.5' in shape '128x128x12.5' is not a whole number"),
+        ("128x128", "has 2 dimension(s); a GEMM is MxNxK"),
+        ("16777216x8x8", "past 16777215 (2^24 - 1)"),
+        ("axbxc", "m = 'a' in shape 'axbxc' is not a whole number"),
+    ],
+)
+def test_bad_shapes(shape, text, capsys):
+    assert text in refused(capsys, "sweep", "gemm", f"--shape={shape}")
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (
+            "m,n,k\n128,128,128\n128,x,128\n",
+            "shapes.csv, line 3, column n: 'x' is not a whole number from 1 to 16777215",
+        ),
+        ("m,n,k\n128,0,128\n", "shapes.csv, line 2, column n: '0' is not a whole number"),
+        ("m,n\n128,128\n", "shapes.csv, line 1: the column(s) k are missing"),
+        ("m,n,k,dtpe\n1,1,1,bf16\n", "did you mean 'dtype'?"),
+        ("m,n,k,dtype\n1,1,1,bf61\n", "shapes.csv, line 2, column dtype: 'bf61'"),
+        ("m,n,k\n", "holds no shape"),
+        ("m,n,k,name\n64,64,64,a\n64,64,64,a\n", "two shapes are called 'a'"),
+    ],
+)
+def test_bad_shape_lists(content, text, tmp_path, capsys):
+    path = tmp_path / "shapes.csv"
+    path.write_text(content)
+    assert text in refused(capsys, "sweep", "gemm", "--shapes", path, "--preset", "quick", "--out", tmp_path / "run")
+
+
+def test_no_problem_or_two(capsys, tmp_path):
+    assert "give the problem as --shape" in refused(capsys, "sweep", "gemm")
+    assert "give the problem as --shape" in refused(capsys, "sweep", "gemm", *SHAPE, "--shapes", tmp_path / "a.csv")
+
+
+def test_unknown_kernel_and_command(capsys):
+    assert "unknown kernel 'gem'; known: gemm; did you mean 'gemm'?" in refused(capsys, "sweep", "gem", *SHAPE)
+    assert "unknown command 'sweeep'" in refused(capsys, "sweeep")
+
+
+def test_an_unwritable_folder(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    words = small_sweep(tmp_path / "file" / "run")
+    assert "cannot write into the folder" in refused(capsys, *words)
+
+
+def test_a_used_folder(tmp_path, capsys):
+    words = small_sweep(tmp_path / "run")
+    assert main(words) == 0
+    err = refused(capsys, *words)
+    assert "is not empty: choose another with --out, go on with its run with --resume" in err
+    other = [word.replace("2048x2048x4096", "2048x2048x2048") for word in words]
+    assert "is another one, results would not mix" in refused(capsys, *other, "--resume")
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "thesis.tex").write_text("")
+    assert "holds no run of tilesweep" in refused(
+        capsys, *[w.replace(str(tmp_path / "run"), str(foreign)) for w in words], "--overwrite"
+    )
+    assert (foreign / "thesis.tex").exists()
+
+
+def test_damaged_runs(tmp_path, capsys):
+    assert "no run at" in refused(capsys, "explain", tmp_path / "nothing")
+    assert "holds no finished run" in refused(capsys, "top", tmp_path)
+    run = tmp_path / "run"
+    assert main(small_sweep(run)) == 0
+    assert "rank 99 is not there" in refused(capsys, "explain", run, "99")
+    assert "is not in the space" in refused(capsys, "explain", run, "--index", "99999999")
+    parquet = run / "top.parquet"
+    parquet.write_bytes(parquet.read_bytes()[:1000])
+    for command in (["top", run], ["explain", run], ["export", run, "--to", "triton"]):
+        err = refused(capsys, *command)
+        assert "top.parquet is truncated or damaged" in err
+        assert "--overwrite" in err
+
+
+def test_explain_needs_something_to_explain(capsys):
+    assert "give a RUN folder, or --shape MxNxK and --schedule" in refused(capsys, "explain")
+    assert "give a RUN folder" in refused(capsys, "explain", *SHAPE)
+    assert "did you mean 'stages'?" in refused(capsys, "explain", *SHAPE, "--schedule", "tile=64x64x64 stage=3")
+
+
+def test_gpus_names_an_unknown_one(capsys):
+    assert "did you mean 'h200_sxm'?" in refused(capsys, "gpus", "h200sxm")

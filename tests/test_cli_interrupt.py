@@ -1,0 +1,69 @@
+"""Ctrl-C in a real process: it ends soon with 130, keeps what is finished, and says how to go on."""
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dse.cli import main
+
+DEADLINE_S = 2.0
+SLACK_S = 1.5  # for a machine that does other things too
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def sweeping(tmp_path):
+    words = ["sweep", "gemm", "--shape", "8192x8192x8192", "--out", str(tmp_path / "run")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dse", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        start_new_session=True,
+    )
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def interrupt(process: subprocess.Popen) -> tuple[str, str]:
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert time.monotonic() - began < DEADLINE_S + SLACK_S
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    return out, err
+
+
+def test_in_the_middle_of_a_sweep(sweeping, tmp_path, capsys):
+    assert sweeping.stderr is not None
+    for line in sweeping.stderr:
+        if re.match(r"[1-9][\d,]+ of 3\d,", line):
+            break
+    else:
+        pytest.fail("the sweep ended before it could be interrupted")
+    _, err = interrupt(sweeping)
+    folder = tmp_path / "run"
+    assert f"what is finished is kept in {folder}. To go on:" in err
+    command = err.strip().splitlines()[-1].strip()
+    assert command == f"dse sweep gemm --shape 8192x8192x8192 --out {folder} --resume"
+    assert (folder / "state.npz").exists()
+    smaller = [*shlex.split(command)[1:], "--axis", "stages=3"]
+    assert main(smaller) == 2  # another space: what is kept is not mixed with it
+    assert "results would not mix" in capsys.readouterr().err
+
+
+def test_while_python_is_starting(sweeping):
+    time.sleep(0.3)
+    _, err = interrupt(sweeping)
+    assert "interrupted" in err
