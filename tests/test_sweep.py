@@ -7,9 +7,14 @@ import numpy as np
 import pytest
 from fake_kernel import OBJECTIVES, BruteForce, FakeGpu, FakeKernel, fake_cost, fake_job, fake_space
 
+from dse.content.gpu import load_gpu
+from dse.content.space import load_space
 from dse.errors import UserError
 from dse.executors.serial import SerialExecutor
 from dse.executors.worker import ChunkRunner, cut, tasks
+from dse.job import SweepJob
+from dse.problem import gemm_problem
+from dse.rows import evaluate_rows
 from dse.state import BoundsKeeper, Collector, SweepState
 from dse.sweep import run_sweep
 from jaxmodel.reasons import Reason
@@ -232,3 +237,48 @@ def test_progress_gets_snapshots_and_a_last_one():
     assert seen[-1].finished
     assert seen[-1].done == seen[-1].total == job.candidates
     assert not any(snapshot.finished for snapshot in seen[:-1])
+
+
+def gemm_job(**changes):
+    space = load_space("gemm", "wgmma", "bf16", preset="quick")
+    gpu = load_gpu("h200_sxm").bind("bf16", family="wgmma")
+    options = {"gpu_name": "h200_sxm", "chunk_lanes": 2**12} | changes
+    return SweepJob(space=space, problem=gemm_problem("4096x2048x1024"), gpu=gpu, **options)
+
+
+def materialised(job):
+    """Every row of a job, evaluated at once in one large chunk."""
+    lanes = 1 << (job.candidates - 1).bit_length()
+    one = dataclasses.replace(job, chunk_lanes=lanes)
+    runner = ChunkRunner(one, everything=True)
+    evaluated = runner.run(job.start, job.end, BoundsKeeper(one).bounds, Collector(one))
+    return {name: np.asarray(values)[: job.candidates] for name, values in evaluated.everything.items()}
+
+
+def test_gemm_equals_brute_force_on_the_materialised_space():
+    job = gemm_job(stop=30_000, tie_limit=3)
+    rows = materialised(job)
+    fits = np.flatnonzero(rows["reason"] == 0)
+    values = np.stack([rows[name][fits] for name in job.objectives], axis=1).astype(np.float32)
+    expected = BruteForce(fits, values.astype(float), rows["reason"], rows["latency_s"][fits].astype(float))
+    result = run_sweep(job)
+    indices, ties = expected.top(job.top, job.tie_limit)
+    assert result.top["index"].tolist() == indices
+    assert result.top_ties == ties
+    indices, points = expected.front(job.tie_limit)
+    assert result.front["index"].tolist() == indices
+    assert result.front_points == points
+    assert result.feasible == len(fits)
+    for name in job.objectives:  # bit for bit
+        assert (result.front[name].to_numpy(np.float32) == rows[name][indices].astype(np.float32)).all()
+    assert len(result.front) > 10
+
+
+def test_rows_agree_with_chunks():
+    job = gemm_job()
+    rows = materialised(dataclasses.replace(job, stop=30_000))
+    chosen = list(range(0, 30_000, 37))
+    table = evaluate_rows(job, chosen)
+    assert (table["reason"].to_numpy() == rows["reason"][chosen]).all()
+    for name in ("latency_s", "ddr_bytes", "smem_bytes", "energy_j", "steady_s", "l2_hit"):
+        np.testing.assert_allclose(table[name], rows[name][chosen], rtol=1e-5, err_msg=name)
