@@ -42,9 +42,6 @@ def floor_div_by_reciprocal(a: Array, b: Array) -> Array:
 def power_of_two_gcd(a: Array, b: Array) -> Array:
     """Largest power of two that divides both: their greatest common divisor where either is a power of two.
 
-    Tile counts, panel widths and SM groups share little but powers of two, and Euclid's loop costs as much as the whole
-    reuse model; what the rest of the divisor is worth is in `jaxmodel.reuse`.
-
     Args:
         a, b: whole numbers, 1 <= a, b < 2^24, broadcastable.
 
@@ -54,3 +51,14 @@ def power_of_two_gcd(a: Array, b: Array) -> Array:
     dtype = jnp.result_type(a, b)
     a, b = jnp.asarray(a).astype(jnp.int32), jnp.asarray(b).astype(jnp.int32)
     return jnp.minimum(a & -a, b & -b).astype(dtype)
+
+
+def cheap_gcd(a: Array, b: Array) -> Array:
+    """Greatest common divisor where one number divides the other or either is a power of two, else a divisor of it.
+
+    Tile counts, panel widths and waves rarely share more than that, and Euclid's loop costs as much as the whole reuse
+    model. Arguments and result as in `power_of_two_gcd`, below 2^22.
+    """
+    large, small = jnp.maximum(a, b), jnp.minimum(a, b)
+    divides = large == floor_div_by_reciprocal(large, small) * small
+    return jnp.where(divides, small, power_of_two_gcd(a, b))

@@ -11,8 +11,8 @@ classes with closed-form shares and distances:
 
 "Row" below is a position on the walk's long axis and "column" one on its narrow axis, whatever m and n are. Against an
 exact LRU stack over every access (1,000 drawn cases x 13 capacities) the hit rate by bytes is within 0.05 percentage
-points in the mean and 0.9 at the 99th percentile (`scripts/check_hits.py`). It is least exact, up to some points, for 2
-to 4 waves over a few rows, where a handful of actual waves replaces the mean over their phases.
+points in the mean and 0.9 at the 99th percentile (`scripts/check_hits.py`). It is least exact, up to 5 points, for 2 to
+4 waves over a few rows, where a handful of actual waves replaces the mean over their phases.
 
 Shares do not depend on the capacity, so hits rise with it and gradients in capacities and bytes are finite; whole
 numbers (grid, panel, concurrency) enter through floor and have no useful gradient.
@@ -20,7 +20,7 @@ numbers (grid, panel, concurrency) enter through floor and have no useful gradie
 
 import jax.numpy as jnp
 
-from ._exact import floor_div_by_reciprocal, power_of_two_gcd
+from ._exact import cheap_gcd, floor_div_by_reciprocal
 from ._pytree import pytree
 from .raster import Walk
 from .sdcm import hit_probability
@@ -42,7 +42,7 @@ class L2Hits:
 
 @pytree
 class _Panel:
-    """Panels of one width, and the power of two that is the step of the places where waves can start in them."""
+    """Panels of one width, and the step of the places where waves can start in them."""
 
     width: Array
     row_step: Array  # within a row of the panel
@@ -152,8 +152,8 @@ def _full_panel(launch: _Launch) -> _Panel:
     width, length = launch.walk.panel, launch.walk.long
     return _Panel(
         width=width,
-        row_step=power_of_two_gcd(launch.concurrent, width),
-        panel_step=power_of_two_gcd(launch.concurrent, width * length),
+        row_step=cheap_gcd(launch.concurrent, width),
+        panel_step=cheap_gcd(launch.concurrent, width * length),
     )
 
 

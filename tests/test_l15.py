@@ -114,8 +114,14 @@ def test_float32_agrees_with_float64_and_jit_with_eager():
     np.testing.assert_allclose(single, double, atol=1e-5)
 
 
-def test_one_compilation_serves_all_values():
-    evaluate = jax.jit(lambda *values: _share(*values))
+def test_one_trace_serves_all_values():
+    traces = []
+
+    @jax.jit
+    def counted(*values):
+        traces.append(1)
+        return _share(*values)
+
     for seed in range(3):
-        _of_cases(draw_cases(5, seed), np.float32, evaluate)
-    assert evaluate._cache_size() == 1
+        _of_cases(draw_cases(5, seed), np.float32, counted)
+    assert len(traces) == 1

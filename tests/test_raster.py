@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jaxmodel import raster
-from jaxmodel._exact import ceil_div, floor_div, floor_div_by_reciprocal, power_of_two_gcd
+from jaxmodel._exact import ceil_div, cheap_gcd, floor_div, floor_div_by_reciprocal, power_of_two_gcd
 from tests.oracles.lru_stack import panel_order
 
 laws = settings(deadline=None)
@@ -133,3 +133,11 @@ def test_division_by_a_constant_is_exact_under_jit(constant):
 @given(st.integers(1, 2**20), st.integers(0, 20))
 def test_power_of_two_gcd_is_the_gcd_with_a_power_of_two(a, log_b):
     assert int(power_of_two_gcd(float(a), float(2**log_b))) == np.gcd(a, 2**log_b)
+
+
+@laws
+@given(st.integers(1, 2**11), st.integers(1, 2**11))
+def test_cheap_gcd_divides_the_gcd_and_finds_it_where_one_divides_the_other(a, b):
+    assert np.gcd(a, b) % int(cheap_gcd(float(a), float(b))) == 0
+    assert int(cheap_gcd(float(a * b), float(b))) == b
+    assert int(cheap_gcd(float(b), float(a * b))) == b
