@@ -10,8 +10,8 @@ T = long narrow batch tiles in raster order, S slots, N K-steps a tile:
   of iterations [floor(s T' N / S), floor((s + 1) T' N / S)); iteration g is K-step g mod N of tile g div N. Each step,
   every slot that still has work runs one iteration, slots in order.
 * An iteration touches its block of A, then its block of B. A tile of the stream-K part writes `out_bytes` right after
-  its last K-step (by the slot that runs it), a data-parallel wave writes all its tiles' outputs at its end. Partial sums
-  of shared tiles are not counted.
+  its last K-step (by the slot that runs it), a data-parallel wave writes all its outputs at its end. Partial sums of
+  shared tiles are not counted.
 """
 
 import math
