@@ -1,10 +1,11 @@
 """The Python face: the questions of the command line as functions that return results and pandas tables."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .content.gpu import GpuFile
+from .content.gpu import GpuFile, load_gpu
+from .content.gpu_fields import FIELDS
 from .content.shapes import ShapeRow, load_shapes
 from .content.space import load_space
 from .errors import UserError
@@ -15,14 +16,18 @@ from .question import Question, ask
 from .rank import rank_candidates, ranked_table
 from .restrict import Restrictions, parse_axes
 from .runs import save_question
-from .schedule_text import FIELDS, parse_schedule
+from .schedule_text import FIELDS as SCHEDULE_FIELDS
+from .schedule_text import parse_schedule
 from .space import Space
 from .sweep import SweepResult, run_sweep
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from .search import SearchResult
+
 OBJECTIVES = ("latency_s", "ddr_bytes", "smem_bytes")
+WHOLE_CHOICES = 1024
 Shape = str | Sequence[int] | GemmProblem
 
 
@@ -162,7 +167,7 @@ def explain_row(job: SweepJob, table: "pd.DataFrame", rank: int) -> Explanation:
     """
     if not 0 <= rank < len(table):
         raise UserError(f"rank {rank} is not there: the table has the rows 0 to {len(table) - 1}")
-    fields = {name: int(table.iloc[rank][name]) for name in FIELDS}
+    fields = {name: int(table.iloc[rank][name]) for name in SCHEDULE_FIELDS}
     return explain_schedule(job.problem, fields, job.gpu, job.space.family, job.gpu_name)
 
 
@@ -194,11 +199,74 @@ def rank(
     return ranked_table(ranked)
 
 
-def search(kernel: str = "gemm", **options: Any) -> Any:
-    """A sampled search where a space is too large to sweep; see `dse.search`."""
-    from .search_api import search_schedules
+def search(
+    kernel: str = "gemm",
+    *,
+    shape: Shape,
+    trials: int,
+    sampler: str = "tpe",
+    seed: int = 0,
+    dtype: str = "bf16",
+    gpu: str | GpuFile = "h200_sxm",
+    gpu_axes: Mapping[str, Any] | None = None,
+    space: str | Path | Space | None = None,
+    preset: str | None = None,
+    axes: Restrictions | Sequence[str] | None = None,
+    objectives: Sequence[str] = ("latency_s",),
+    top: int = 10,
+    progress: Any = None,
+    **question: Any,
+) -> "SearchResult":
+    """Samples schedules, and numbers of the GPU with them, where a space is too large to sweep.
 
-    return search_schedules(kernel, **options)
+    Args:
+        kernel, shape, dtype, gpu, space, preset, axes, top, progress, question: as in `sweep`.
+        trials: how many candidates.
+        sampler, seed: "tpe", "nsga2" or "random" of Optuna; the same seed gives the same trials.
+        gpu_axes: numbers of the GPU to choose as well, named as in `load_gpu`'s overrides: (low, high),
+            (low, high, "log") or a list: `{"l2_capacity_bytes": (3e7, 2e8)}`. A GPU given by name or path only.
+        objectives: one is minimised; of several the front is sought.
+
+    Returns:
+        `dse.search.SearchResult`: tables `trials`, `best` and `front`.
+
+    Raises:
+        UserError: whatever of this is wrong, with what is allowed.
+    """
+    from .search import run_search
+
+    asked = ask(shape, dtype, gpu, **question)
+    job = make_job(asked, kernel, space, preset, axes, objectives=tuple(objectives), top=top)
+    make_gpu = None
+    if gpu_axes:
+        if isinstance(gpu, GpuFile):
+            raise UserError("gpu_axes vary a GPU given by name or path, not a loaded one")
+        gpu_axes = {name: _choices(name, wanted) for name, wanted in gpu_axes.items()}
+        make_gpu = _gpu_maker(asked, gpu, question.get("overrides") or {})
+    return run_search(job, trials, sampler, seed, gpu=gpu_axes, make_gpu=make_gpu, progress=progress)
+
+
+def _choices(name: str, wanted: Any) -> Any:
+    """A short range of a whole number is the list of its values, so that what is recorded is what was used."""
+    if not (name in FIELDS and FIELDS[name].whole and isinstance(wanted, tuple)):
+        return wanted
+    edges: list[Any] = list(wanted[:2])
+    if len(edges) == 2 and all(isinstance(edge, int | float) for edge in edges):
+        low, high = edges
+        if 0 <= high - low <= WHOLE_CHOICES:
+            return [float(value) for value in range(round(low), round(high) + 1)]
+    return wanted
+
+
+def _gpu_maker(asked: Question, gpu: str, overrides: Mapping[str, Any]) -> Callable[[Mapping[str, float]], Any]:
+    def made(numbers: Mapping[str, float]) -> Any:
+        whole = {
+            name: round(value) if name in FIELDS and FIELDS[name].whole else value for name, value in numbers.items()
+        }
+        changed = load_gpu(gpu, {**overrides, **whole})
+        return changed.bind(asked.problem.dtype, asked.accumulator, asked.family, clock=asked.clock)
+
+    return made
 
 
 def make_job(
@@ -238,7 +306,7 @@ def summary_row(name: str, result: SweepResult) -> dict[str, Any]:
     row: dict[str, Any] = {"name": name, "shape": result.job.problem_name, "feasible": result.feasible}
     if len(result.top):
         best = result.top.iloc[0]
-        shown = ("latency_s", "bound_name", "l2_hit", *FIELDS)
+        shown = ("latency_s", "bound_name", "l2_hit", *SCHEDULE_FIELDS)
         row |= {"tflop_per_s": best["flop"] / best["latency_s"] / 1e12, **{key: best[key] for key in shown}}
     return row | {"front": len(result.front), "folder": result.folder}
 

@@ -7,6 +7,7 @@ from typing import Any
 from .advice import what_binds, what_to_change
 from .columns import code_names
 from .content.space import load_space
+from .explain_text import explanation_text
 from .infeasible import why_not
 from .job import SweepJob
 from .roofline import Roofline, roofline
@@ -81,6 +82,9 @@ class Explanation:
     def advice(self) -> list[str]:
         """What to change, the largest gain first."""
         return what_to_change(self.schedule, self.cost, self.roof)
+
+    def __str__(self) -> str:
+        return explanation_text(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain numbers and text, for JSON."""

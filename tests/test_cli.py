@@ -144,10 +144,40 @@ def test_many_shapes(tmp_path, capsys):
     assert [row["name"] for row in told["summary"]] == ["up", "attention"]
 
 
+def test_nothing_fits(tmp_path, capsys):
+    words = [word.replace(SHAPE, "2048x2048x4095") for word in small_sweep(tmp_path / "run")]
+    code, out, _ = answer(capsys, *words)
+    assert code == 1
+    assert "ALIGNMENT" in out
+    assert "TMA needs rows aligned to 16 bytes: pad the leading dimension or use the mma_sync space" in out
+    assert "no schedule fits" in out
+    assert answer(capsys, "export", tmp_path / "run", "--to", "triton")[0] == 1
+    assert "(none)" in answer(capsys, "front", tmp_path / "run")[1]
+
+
 def test_what_if_overrides_reach_the_model(tmp_path, capsys):
     slow = json_answer(capsys, *small_sweep(tmp_path / "a", "--set", "clock_hz=0.5x"))
     base = json_answer(capsys, *small_sweep(tmp_path / "b"))
     assert slow["top"][0]["latency_s"] > 1.5 * base["top"][0]["latency_s"]
+
+
+def test_search(tmp_path, capsys):
+    words = ["search", "gemm", "--shape", SHAPE, *TINY, "--trials", "40", "--seed", "3", "--quiet"]
+    words += ["--objectives", "latency_s,energy_j", "--gpu-axis", "sm_count=108:160", "--out", tmp_path / "trials.csv"]
+    words += ["--gpu-axis", "l2_capacity_bytes=3e7:2e8:log"]
+    told = json_answer(capsys, *words)
+    again = json_answer(capsys, *words)
+    assert told["best"] == again["best"]
+    trials = pd.read_csv(tmp_path / "trials.csv")
+    assert len(trials) == told["trials"] == 40
+    assert set(trials["gpu.sm_count"]) <= set(range(108, 161))
+    assert trials["gpu.l2_capacity_bytes"].between(3e7, 2e8).all()
+    used = trials[(trials["reason"] == 0) & (trials["waves"] >= 1) & (trials["sms_free"] == 0)]
+    assert (used["sms_used"] <= used["gpu.sm_count"]).all()
+    code, out, _ = answer(capsys, *words)
+    assert code == 0
+    assert "40 trials with tpe, seed 3" in out
+    assert "front of the trials over latency_s, energy_j" in out
 
 
 def test_every_row_and_resume(tmp_path, capsys):
@@ -157,7 +187,7 @@ def test_every_row_and_resume(tmp_path, capsys):
     assert rows == first["evaluated"]
     again = json_answer(capsys, *words, "--resume")
     assert again["top"] == first["top"]
-    assert again["seconds"] < first["seconds"] + 60
+    assert again["points_per_s"] == 0  # nothing was left to do
 
 
 def test_five_lines_of_python(run):

@@ -61,6 +61,22 @@ def test_bad_choices(words, texts, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--sampler", "tep"], "unknown sampler 'tep'; known: nsga2, random, tpe; did you mean 'tpe'?"),
+        (["--gpu-axis", "sm_count"], "--gpu-axis sm_count: write FIELD=FROM:TO"),
+        (["--gpu-axis", "l2_capacity_bytes=2e8:3e7"], "the range 2e+08 to 3e+07 is empty"),
+        (["--gpu-axis", "l2_capacity_bytes=2e8:3e8:lg"], "the scale 'lg' is unknown"),
+        (["--gpu-axis", "l3_bytes=1:2", "--trials", "2"], "unknown field"),
+        (["--out", "trials.txt"], "end the name in .parquet or .csv"),
+        (["--trials", "0"], "'0' is not a whole number from 1"),
+    ],
+)
+def test_bad_searches(words, text, capsys):
+    assert text in refused(capsys, "search", "gemm", *SHAPE, "--preset", "quick", "--quiet", *words)
+
+
+@pytest.mark.parametrize(
     ("shape", "text"),
     [
         ("0x128x128", "m = 0 in shape '0x128x128': a dimension is at least 1"),

@@ -3,32 +3,15 @@
 import json
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..schedule_text import cluster_label, launch_label, raster_label, warps_label
+from ..schedule_text import EPILOGUES, cluster_label, launch_label, raster_label, warps_label
+from ..text import byte_text
+from ..text import table as table
 
 if TYPE_CHECKING:
     import pandas as pd
-
-BYTE_UNITS = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
-EPILOGUE_SHORT = ("direct", "staged", "overlapped")
-
-
-def table(rows: Sequence[Mapping[str, str]], left: Iterable[str] = ()) -> str:
-    """Rows as columns of text under a head; columns named in `left` are flush left, the others right."""
-    if not rows:
-        return "(none)"
-    names = list(rows[0])
-    width = {name: max(len(name), *(len(row[name]) for row in rows)) for name in names}
-    flush = set(left)
-
-    def line(cells: Mapping[str, str]) -> str:
-        return "  ".join(
-            cells[name].ljust(width[name]) if name in flush else cells[name].rjust(width[name]) for name in names
-        ).rstrip()
-
-    return "\n".join([line({name: name for name in names}), *(line(row) for row in rows)])
 
 
 def schedule_rows(frame: "pd.DataFrame", more: Sequence[str] = ()) -> str:
@@ -40,7 +23,7 @@ def schedule_rows(frame: "pd.DataFrame", more: Sequence[str] = ()) -> str:
     return table(rows, left=("binds", "tile", "raster", "launch"))
 
 
-def _schedule_row(place: str, row: Mapping[str, Any]) -> dict[str, str]:
+def _schedule_row(place: str, row: Mapping[Any, Any]) -> dict[str, str]:
     swap = " swapped" if row.get("swap_ab") else ""
     return {
         "#": place,
@@ -56,24 +39,8 @@ def _schedule_row(place: str, row: Mapping[str, Any]) -> dict[str, str]:
         "warps": warps_label(row),
         "cluster": cluster_label(row),
         "raster": raster_label(row),
-        "launch": f"{launch_label(row)} {EPILOGUE_SHORT[int(row['epilogue'])]}",
+        "launch": f"{launch_label(row)} {EPILOGUES[int(row['epilogue'])]}",
     }
-
-
-def byte_text(count: float) -> str:
-    """`1.34 GB`."""
-    for unit, scale in BYTE_UNITS:
-        if count >= scale:
-            return f"{count / scale:.3g} {unit}" if count / scale < 1000 else f"{count / scale:.0f} {unit}"
-    return f"{count:.0f} B"
-
-
-def seconds_text(seconds: float) -> str:
-    """`812.30 us`."""
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if seconds >= scale:
-            return f"{seconds / scale:.2f} {unit}"
-    return f"{seconds * 1e9:.0f} ns" if seconds else "0"
 
 
 def print_json(content: Any) -> None:

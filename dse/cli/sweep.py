@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Sweeps one shape or many and prints what was found."""
+    """Sweeps one shape or many and prints what was found; exit code 1 where nothing can run."""
     from ..api import shape_rows
     from ..kernel import get_kernel
 
@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     if len(rows) == 1 and not arguments.shapes:
         result = _sweep(arguments, asked[0], root)
         _print_one(arguments, asked[0], result)
-        return EXIT_INTERRUPTED if result.incomplete else 0
+        return EXIT_INTERRUPTED if result.incomplete else int(not len(result.top))
     return _sweep_many(arguments, [row.name for row in rows], asked, root)
 
 
@@ -137,7 +137,7 @@ def result_text(title: str, result: "SweepResult") -> str:
     if result.incomplete:
         lines += [f"interrupted: {result.evaluated:,} of {job.candidates:,} points evaluated", ""]
     if not len(result.top):
-        lines.append("no schedule fits: see the reasons above" if not result.incomplete else "nothing feasible so far")
+        lines.append("no schedule fits: see the reasons above" if not result.incomplete else "nothing that fits so far")
         return "\n".join(lines)
     lines += [f"the best {len(result.top)} by {job.rank_by}", schedule_rows(result.top), ""]
     if result.top_ties_dropped:
