@@ -175,8 +175,8 @@ def main() -> None:
     if "rate" in parts:
         _print_rate(_in_its_own_process("rate"))
     if "memory" in parts:
-        for points in (10**6, options.points):
-            _print_memory(_in_its_own_process("memory", "--points", str(points), "--seconds", str(options.seconds)))
+        for points, seconds in ((10**6, 1e9), (options.points, options.seconds)):
+            _print_memory(_in_its_own_process("memory", "--points", str(points), "--seconds", str(seconds)))
     if "command" in parts:
         _print_command(measure_command())
 
