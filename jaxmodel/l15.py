@@ -8,8 +8,8 @@ An L1.5 hit is always a same-wave hit of L2 as well, so the share of DDR is 1 - 
 change; L2 itself serves the L2 hits less this share.
 
 "Row" is a position on the walk's long axis and "column" one on its narrow axis, as in `jaxmodel.reuse`. Against the
-exact stack of every group (`scripts/check_hits.py`) the share is within 0.6 percentage points in the mean from 4
-K-steps on, and within 0.9 for batches, whose matrix boundaries it does not see. It is least exact with up to 3 K-steps
+exact stack of every group (`scripts/check_hits.py`) the share is within 0.8 percentage points in the mean from 4
+K-steps on, and the same for batches, whose matrix boundaries it does not see. It is least exact with up to 3 K-steps
 (2 to 3 points in the mean) and where several runs of a group meet again in the rows or columns of another panel.
 """
 
