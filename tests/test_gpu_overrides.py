@@ -75,10 +75,10 @@ def test_tensor_rates():
     ("written", "field", "value", "expected"),
     [
         ("ddr_bytes_per_s", "ddr_bytes_per_s", "6e12", 6e12),
-        ("ddr_bandwidth", "ddr_bytes_per_s", "2x", 2 * 3.021e12),
-        ("l2-bandwidth", "l2_bytes_per_s", "-5%", 0.95 * 9.7e12),
+        ("ddr_bandwidth", "ddr_bytes_per_s", "2x", 2 * BASE["ddr_bytes_per_s"]),
+        ("l2-bandwidth", "l2_bytes_per_s", "-5%", 0.95 * BASE["l2_bytes_per_s"]),
         ("tdp", "tdp_w", 500, 500),
-        ("ddr_latency", "ddr_latency_s", " 0.5 X ", 2.35e-7),
+        ("ddr_latency", "ddr_latency_s", " 0.5 X ", 0.5 * BASE["ddr_latency_s"]),
         ("L2_CAPACITY", "l2_capacity_bytes", "1e8", 1e8),
     ],
 )
@@ -104,7 +104,7 @@ def test_names_and_values(written, field, value, expected):
         ({"sm_count": "0.001x"}, "sm_count: 0.001x (from 132 to 0) is out of range"),
         (
             {"tensor_efficiency": "2x"},
-            "tensor_efficiency: 2x (from 0.89 to 1.78) is out of range; allowed: a number ab",
+            "tensor_efficiency: 2x (from 0.7981 to 1.5962) is out of range; allowed: a number ab",
         ),
         ({"tmem_columns": "2x"}, "tmem_columns: is 0 on this GPU, so 2x changes nothing; give a whole number at least"),
         ({"gpc_sms": "2x"}, "gpc_sms: is a list: write your own file with base = and [clusters] gpc_sms"),
