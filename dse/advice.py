@@ -6,6 +6,7 @@ from typing import Any
 from .roofline import Roofline
 
 WORTH_SAYING = 0.05  # share of the latency below which a loss is not mentioned
+SATURATED = 0.6  # share of the latency from which the busiest pipeline is said to bind
 GOOD_TRAFFIC = 1.25  # DRAM bytes over compulsory bytes that need no remark
 
 
@@ -30,26 +31,31 @@ def what_binds(cost: Mapping[str, Any], roof: Roofline) -> str:
         "ddr": f"DRAM, which moves {_traffic(cost, roof):.2f} times the compulsory bytes",
         "l2": "L2 bandwidth",
         "l15": "the SMs' way to L1.5 and L2",
-        "smem": "shared memory bandwidth: the MMAs read their operands faster than SMEM gives them",
+        "smem": "shared memory, from which the MMAs read their operands",
         "tmem": "TMEM bandwidth",
         "cuda": "the CUDA cores (epilogue arithmetic)",
         "sfu": "the special function units",
         "net": "the network",
     }
+    if share < SATURATED:
+        return f"nothing is saturated; busiest, for {share:.0%} of the latency: {texts[bound]}"
     return f"{texts[bound]}, busy for {share:.0%} of the latency"
 
 
-def what_to_change(schedule: Mapping[str, Any], cost: Mapping[str, Any], roof: Roofline) -> list[str]:
+def what_to_change(
+    schedule: Mapping[str, Any], cost: Mapping[str, Any], roof: Roofline, clusters: bool = True
+) -> list[str]:
     """Remarks in the order of what they may win, the largest first; empty where nothing stands out.
 
     Args:
         schedule: field -> number.
         cost: cost column -> number, one schedule's.
         roof: the problem's roofline on this GPU.
+        clusters: whether the GPU has clusters.
     """
     latency_s, bound = float(cost["latency_s"]), str(cost["bound_name"])
     remarks = [
-        *_bound_remark(bound, schedule, cost, roof),
+        *_bound_remark(bound, schedule, cost, roof, clusters),
         (_padding(cost, roof), "of the MMA work is padding: choose tile_m, tile_n, tile_k that divide m, n and k"),
         (_share(cost, "tail_s"), _tail_text(schedule, cost)),
         (_share(cost, "prologue_s"), _prologue_text(schedule)),
@@ -65,11 +71,12 @@ def what_to_change(schedule: Mapping[str, Any], cost: Mapping[str, Any], roof: R
 
 
 def _bound_remark(
-    bound: str, at: Mapping[str, Any], cost: Mapping[str, Any], roof: Roofline
+    bound: str, at: Mapping[str, Any], cost: Mapping[str, Any], roof: Roofline, clusters: bool
 ) -> list[tuple[float, str]]:
+    multicast = ", or a cluster (2x1, 1x2) whose CTAs share one load by multicast" if clusters else ""
     texts = {
-        "l2": "raise reuse before L2: a larger tile, or a cluster (2x1, 1x2) whose CTAs share one load by multicast",
-        "l15": "fewer bytes a FLOP through the SM's port: a larger, squarer tile, or a cluster with multicast",
+        "l2": f"raise reuse before L2: a larger, squarer tile{multicast}",
+        "l15": f"fewer bytes a FLOP through the SM's port: a larger, squarer tile{multicast}",
         "smem": "fewer operand reads an MMA: a larger tile a warp (fewer warps), wider tile_n, or wgmma where there is",
         "latency": f"cover the latency: more stages (now {int(at['stages'])}), a deeper tile_k "
         f"(now {int(at['tile_k'])}), or more CTAs an SM (now {float(cost['ctas_per_sm']):.0f}, "

@@ -81,7 +81,7 @@ class Explanation:
     @property
     def advice(self) -> list[str]:
         """What to change, the largest gain first."""
-        return what_to_change(self.schedule, self.cost, self.roof)
+        return what_to_change(self.schedule, self.cost, self.roof, clusters=self.family != "mma_sync")
 
     def __str__(self) -> str:
         return explanation_text(self)

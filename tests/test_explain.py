@@ -123,6 +123,17 @@ def test_every_bottleneck_has_words():
         assert all(isinstance(text, str) for text in what_to_change(at.schedule, cost, at.roof))
 
 
+def test_clusters_are_advised_only_where_there_are_any():
+    words = "tile=64x64x32 stages=4 warps=4"
+    hopper, ampere = (
+        explain(words, shape=SHAPE, gpu=gpu, family=family)
+        for gpu, family in (("h200_sxm", "wgmma"), ("a100_sxm", None))
+    )
+    assert any("multicast" in text for text in hopper.advice)
+    assert ampere.advice
+    assert not any("multicast" in text for text in ampere.advice)
+
+
 def test_padding_and_tail_are_seen():
     at = explain("tile=128x256x64 stages=4 warps=8", shape="4100x4100x4096")
     assert any("padding" in text for text in at.advice)

@@ -96,6 +96,12 @@ def test_a_known_kernel_gets_its_published_name():
         "cutlass3x_sm90_tensorop_gemm_f16_f16_f32_void_f16_128x256x64_2x1x1_0_tnt_align8"
         "_warpspecialized_cooperative_epi_tma"
     )
+    pair = at | {"tile_n": 256, "cta_pair": 1, "warps_m": 4, "epilogue": 2}
+    call = call_of(pair, problem, "tcgen05", "fp32")
+    assert isinstance(call, Call)
+    assert call.kernel == (
+        "cutlass3x_sm100_tensorop_gemm_f16_f16_f32_void_f16_256x256x64_2x1x1_0_tnt_align8*_2sm*"
+    )  # a pair's tile is twice as high
     ampere = at | {
         "tile_n": 128,
         "tile_k": 32,

@@ -60,7 +60,7 @@ def export_cutlass(entries: Sequence[Entry], problem: Any, family: str, accumula
     )
     lines = ["#!/bin/sh", *head, 'profiler="${CUTLASS_PROFILER:-cutlass_profiler}"']
     for entry, call in calls:
-        arguments = {**_problem_arguments(problem), **call.arguments}
+        arguments = {**_problem_arguments(problem, family), **call.arguments}
         flags = " ".join(f"--{name}={value}" for name, value in arguments.items())
         lines += [f"# {entry.remark}", f"\"$profiler\" --operation=Gemm --kernels='{call.kernel}' {flags}"]
     return Exported("\n".join(lines) + "\n", len(calls), skipped)
@@ -74,10 +74,8 @@ def call_of(schedule: Mapping[str, int], problem: Any, family: str, accumulator:
         return obstacle
     if family == "mma_sync":
         return _call_2x(at, problem, accumulator)
-    kind = _sm90_schedule(at) if family == "wgmma" else _sm100_schedule(at)
-    if not kind.startswith("_"):
-        return kind
-    return _call_3x(at, problem, family, accumulator, kind)
+    kind, missing = _sm90_schedule(at) if family == "wgmma" else _sm100_schedule(at)
+    return missing or _call_3x(at, problem, family, accumulator, kind)
 
 
 def _obstacle(at: Mapping[str, int], problem: Any, family: str) -> str:
@@ -92,30 +90,30 @@ def _obstacle(at: Mapping[str, int], problem: Any, family: str) -> str:
     return next((what for met, what in obstacles if met), "")
 
 
-def _sm90_schedule(at: Mapping[str, int]) -> str:
+def _sm90_schedule(at: Mapping[str, int]) -> tuple[str, str]:
+    """The end of a kernel's name, or what CUTLASS has no kernel for."""
     two_groups, overlapped = at["warps_m"] == 8, at["epilogue"] == 2
     store = "_epi_nosmem" if at["epilogue"] == 0 else "_epi_tma"
     if at["stream_k"] or at["split_k"] > 1:
-        fits = two_groups and not overlapped
-        return (
-            f"_stream_k_warpspecialized_cooperative{store}" if fits else "a split that is not two-warpgroup cooperative"
-        )
+        if not two_groups or overlapped:
+            return "", "a split that is not two-warpgroup cooperative"
+        return f"_stream_k_warpspecialized_cooperative{store}", ""
     if overlapped:
-        return f"_warpspecialized_pingpong{store}" if not two_groups else "an overlapped epilogue of two warpgroups"
+        missing = "an overlapped epilogue of two warpgroups" if two_groups else ""
+        return f"_warpspecialized_pingpong{store}", missing
     if at["persistent"]:
-        return (
-            f"_warpspecialized_cooperative{store}" if two_groups else "a persistent one-warpgroup kernel, not ping-pong"
-        )
-    return f"_warpspecialized{store}" if not two_groups else "a two-warpgroup kernel that is not persistent"
+        missing = "" if two_groups else "a persistent one-warpgroup kernel, not ping-pong"
+        return f"_warpspecialized_cooperative{store}", missing
+    return f"_warpspecialized{store}", "a two-warpgroup kernel that is not persistent" if two_groups else ""
 
 
-def _sm100_schedule(at: Mapping[str, int]) -> str:
+def _sm100_schedule(at: Mapping[str, int]) -> tuple[str, str]:
     if not at["persistent"] and at["split_k"] == 1:
-        return "a tcgen05 kernel that is not persistent"
+        return "", "a tcgen05 kernel that is not persistent"
     if at["persistent"] and not at["stream_k"] and at["epilogue"] != 2:
-        return "a persistent tcgen05 kernel without overlapped epilogue"
+        return "", "a persistent tcgen05 kernel without overlapped epilogue"
     stream = "_stream_k" if at["stream_k"] or at["split_k"] > 1 else ""
-    return f"{stream}*{'_2sm' if at['cta_pair'] else '_1sm'}*"
+    return f"{stream}*{'_2sm' if at['cta_pair'] else '_1sm'}*", ""
 
 
 def _call_3x(at: Mapping[str, int], problem: Any, family: str, accumulator: str, kind: str) -> Call:
@@ -178,11 +176,14 @@ def _split(at: Mapping[str, int], mode: str) -> dict[str, Any]:
     return {"split_k_mode": mode, "split_k_slices": at["split_k"]} if at["split_k"] > 1 else {}
 
 
-def _problem_arguments(problem: Any) -> dict[str, Any]:
+def _problem_arguments(problem: Any, family: str) -> dict[str, Any]:
     layouts = {"t": "row", "n": "column"}
     a, b = (layouts[letter] for letter in problem.layout)
     dtype, out = TYPES[problem.dtype], TYPES[problem.out_dtype]
-    c = f"{out}:row" if problem.beta else "void"
-    tensors = {"A": f"{dtype}:{a}", "B": f"{dtype}:{b}", "C": c, "D": f"{out}:row"}
+    tensors = {"A": f"{dtype}:{a}", "B": f"{dtype}:{b}"}
+    if family == "mma_sync":
+        tensors["C"] = f"{out}:row"  # CUTLASS 2: C and D are of one type
+    else:
+        tensors |= {"C": f"{out}:row" if problem.beta else "void", "D": f"{out}:row"}
     sizes = {"m": problem.m, "n": problem.n, "k": problem.k, "batch_count": problem.batch}
     return sizes | tensors | {"alpha": 1, "beta": int(problem.beta)}
