@@ -1,0 +1,1 @@
+"""Kernel families, one a file: tile programs made of the model's rooms."""
