@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -41,6 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # XLA warns of its own cached code; users need not see it
     code = _guarded(list(sys.argv[1:] if argv is None else argv))
+    if argv is None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is said and written: a late Ctrl-C shall not garble it
     if argv is None and code == EXIT_INTERRUPTED:
         # CPython turns the code into death by signal where the interrupt met a string being executed, and threads that
         # compile would hold up a regular exit
