@@ -1,8 +1,8 @@
 """Gaps between the points of a rotation: how far apart the sharers of a block are in a stream-K kernel.
 
-Slot s of a stream-K kernel is at iteration s I + time, I = T' N / S, so tiles j apart reach the same K-step j N modulo I
-steps apart: points of a rotation on a circle of length I. The three-gap theorem gives the gap from a point to the one
-before it: of at most three lengths, with known counts. Where gaps are shorter than a step, many sharers meet in one
+Slot s of a stream-K kernel is at iteration s I + time, I = T' N / S, so tiles j apart reach the same K-step
+j N modulo I steps apart: points of a rotation on a circle of length I. The three-gap theorem gives the gap to the point
+before: of at most three lengths, with known counts. Where gaps are shorter than a step, many sharers meet in one
 step; the step is then a window of the rotation, and the return times of the rotation to the window (three again, by
 Slater's theorem) say how many slots apart the sharers are. One short Euclidean descent yields both.
 
@@ -23,16 +23,17 @@ _TINY = 1e-6
 
 @pytree
 class Sharers:
-    """Tiles that touch a block: `copies` sets of `points` tiles, `stride` tiles apart."""
+    """Tiles that touch a block: `points` tiles `stride` apart, and `copies` such sets `copy_stride` tiles apart."""
 
     stride: Array
     points: Array
-    copies: Array | None  # None: one
+    copy_stride: Array | None = None  # None: one set
+    copies: Array | None = None
 
 
 @pytree
 class Gaps:
-    """Gaps between the touches of a block's sharers, for one operand: five classes."""
+    """Gaps between the touches of a block's sharers, for one operand, in classes."""
 
     shares: tuple[Array, ...]  # of all touches
     ticks: tuple[Array, ...]
@@ -90,12 +91,34 @@ def sharer_gaps(shared: Array, slots: Array, k_steps: Array, sharers: Sharers) -
 
     classes = (rise_less_ticks, fall_less_ticks, joint_ticks, rise_more_ticks, fall_more_ticks)
     ticks = tuple(jnp.maximum(t, 1.0) for t in classes)
-    if sharers.copies is not None:  # a gap is cut by as many points of the other copies as fall into it in the mean
-        cuts_a_tick = (sharers.copies - 1.0) * points * per_shared / k_steps
-        ticks = tuple(t / (1.0 + t * cuts_a_tick) for t in ticks)
+    shares = (rise_less, fall_less, joint, rise_more, fall_more)
+    if sharers.copies is None or sharers.copy_stride is None:
+        return Gaps(shares=shares, ticks=ticks)
+    copies, copy_turn = sharers.copies, sharers.copy_stride * step
+    return _cut_by_copies(Gaps(shares=shares, ticks=ticks), shared, step, k_steps, points, copies, copy_turn)
+
+
+def _cut_by_copies(
+    gaps: Gaps, shared: Array, step: Array, k_steps: Array, points: Array, copies: Array, turn: Array
+) -> Gaps:
+    """Copies whose points meet in one step shorten a gap to the slots between them; the others cut it evenly."""
+    rise, rise_index, fall, fall_index = nearest_returns(shared, step / k_steps, turn, copies, rounds=2)
+    a_step = k_steps / step
+    rise_share = jnp.maximum(1.0 - rise_index / copies, 0.0) * jnp.maximum(1.0 - rise * a_step, 0.0)
+    fall_share = jnp.maximum(1.0 - fall_index / copies, 0.0) * jnp.maximum(1.0 - fall * a_step, 0.0)
+    slots = rise_share * (rise_index * turn - rise) + fall_share * (fall_index * turn + fall)
+    slots = jnp.maximum(slots / (shared * jnp.maximum(rise_share + fall_share, _TINY)), 1.0)
+    meet = jnp.minimum(rise_share + fall_share, 1.0 - 1.0 / copies)
+
+    met = tuple(
+        share * jnp.where(ticks > slots, meet, 0.0) for share, ticks in zip(gaps.shares, gaps.ticks, strict=True)
+    )
+    all_met = sum(met)
+    apart = jnp.maximum(copies * (1.0 - all_met), 1.0)
+    cuts_a_tick = (apart - 1.0) * points / (shared * k_steps)
     return Gaps(
-        shares=(rise_less, fall_less, joint, rise_more, fall_more),
-        ticks=ticks,
+        shares=(*(share - part for share, part in zip(gaps.shares, met, strict=True)), all_met),
+        ticks=(*(ticks / (1.0 + ticks * cuts_a_tick) for ticks in gaps.ticks), slots),
     )
 
 
@@ -107,7 +130,9 @@ def distinct_blocks(gaps: Gaps, ticks: Array) -> Array:
     return total
 
 
-def nearest_returns(circle: Array, window: Array, turn: Array, points: Array) -> tuple[Array, Array, Array, Array]:
+def nearest_returns(
+    circle: Array, window: Array, turn: Array, points: Array, rounds: int = _EUCLID_ROUNDS
+) -> tuple[Array, Array, Array, Array]:
     """Nearest returns of a rotation by `turn` around `circle`: (rise, its index, fall, its index).
 
     `rise` is the least distance ahead of a point at which one of the next `points` - 1 points lies, `fall` the least
@@ -119,6 +144,7 @@ def nearest_returns(circle: Array, window: Array, turn: Array, points: Array) ->
         window: distances below it are not told apart; 0 or less never stops early.
         turn: whole, below 2^24; taken modulo `circle`.
         points: points on the circle, at least 1, below 2^15; may be a mean.
+        rounds: of the descent; two reach at least 5 points and mostly many more.
 
     Returns:
         four arrays of `turn`'s type. Raises nothing.
@@ -130,7 +156,7 @@ def nearest_returns(circle: Array, window: Array, turn: Array, points: Array) ->
         fall = _approach(fall, rise, points, window)
         return _approach(rise, fall, points, window), fall
 
-    rise, fall = jax.lax.fori_loop(0, _EUCLID_ROUNDS, descend, (_pack(rise), _pack(circle - rise)))
+    rise, fall = jax.lax.fori_loop(0, rounds, descend, (_pack(rise), _pack(circle - rise)))
     dtype = jnp.result_type(turn)
     return (*_unpack(rise, dtype), *_unpack(fall, dtype))
 

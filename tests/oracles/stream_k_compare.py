@@ -53,9 +53,7 @@ def closed_hit_rates(cases: list[Case], dtype: type = np.float32) -> np.ndarray:
 
 def exact_hit_rates(case: Case) -> list[float]:
     """One a capacity."""
-    long_bytes, narrow_bytes = (
-        (case.col_bytes, case.row_bytes) if case.along_n else (case.row_bytes, case.col_bytes)
-    )
+    long_bytes, narrow_bytes = (case.col_bytes, case.row_bytes) if case.along_n else (case.row_bytes, case.col_bytes)
     long, narrow = (case.cols, case.rows) if case.along_n else (case.rows, case.cols)
     distances = stack_distances(
         long, narrow, min(case.swizzle, narrow), case.batch, case.concurrent, case.k_steps, long_bytes, narrow_bytes,
