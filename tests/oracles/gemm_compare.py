@@ -20,9 +20,10 @@ WHOLE_FIELDS = (
 
 def model_fields(draw: Draw, float_dtype: type) -> dict[str, np.ndarray]:
     """Every field of the model's cost, computed under `jit` in the given precision; `pipeline_s` one entry each."""
+    options = {} if float_dtype is np.float32 else {"xla_backend_optimization_level": 0}  # compiles in half the time
     with jax.enable_x64(float_dtype is np.float64):
         arguments = jax.tree.map(lambda leaf: np.asarray(leaf, float_dtype), draw)
-        cost = jax.jit(model.cost)(*arguments)
+        cost = jax.jit(model.cost, compiler_options=options)(*arguments)
         count = np.shape(draw.problem.m)
         leaf = lambda value: np.broadcast_to(np.asarray(value, np.float64), count)  # noqa: E731
         assert cost.latency_s.dtype == float_dtype
