@@ -4,8 +4,9 @@
 
 Prints absolute errors in percentage points of the hit rate by bytes (mean, 95th and 99th percentile, maximum) over 13
 capacities from 1 to 200 MB, by regime, and exits with 1 when a bar is missed. Takes about ten seconds.
-The bars are what the form reaches: a mean of 0.3 over all cases is missed, for the several panels' sake (see
-`jaxmodel/stream_k.py`).
+The bar of 0.3 is for launches drawn as the other reuse checks draw them, many tiles a slot included. The rest is a harder
+law: only launches with 0.3 to 20 tiles a slot and tiles to share out. There the form reaches 0.36, for the several
+panels' sake (see `jaxmodel/stream_k.py`), and its own bars only hold it there.
 """
 
 import argparse
@@ -16,10 +17,10 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.oracles.cases import CAPACITIES_BYTES, MIB
+from tests.oracles.cases import CAPACITIES_BYTES, MIB, draw_cases
 from tests.oracles.stream_k_compare import draw_stream_k_cases, in_one_panel, stream_k_errors
 
-MEAN_BAR, ONE_PANEL_BAR, LARGE_CACHE_BAR = 0.5, 0.3, 0.3
+AS_DRAWN_BAR, FEW_TILES_BAR, ONE_PANEL_BAR, LARGE_CACHE_BAR = 0.3, 0.5, 0.3, 0.3
 
 
 def main() -> int:
@@ -34,7 +35,8 @@ def main() -> int:
     one_panel = np.array([in_one_panel(c) for c in cases])
     print("absolute error of the hit rate by bytes, percentage points; S slots, T tiles")
     passed = [
-        _report("all, 13 capacities", errors, MEAN_BAR),
+        _report("as drawn", stream_k_errors(draw_cases(options.cases, options.seed)), AS_DRAWN_BAR),
+        _report("0.3 to 20 tiles a slot, shared", errors, FEW_TILES_BAR),
         _report("shared tiles in one panel", errors[one_panel], ONE_PANEL_BAR),
         _report("capacities from 30 MB on", errors[:, CAPACITIES_BYTES >= 30 * MIB], LARGE_CACHE_BAR),
     ]
