@@ -4,8 +4,8 @@
 
 Prints absolute errors in percentage points of the hit rate by bytes (mean, 95th and 99th percentile, maximum) over 13
 capacities from 1 to 200 MB, by regime, and exits with 1 when a bar is missed. Takes about ten seconds.
-The bar of 0.3 is for launches drawn as the other reuse checks draw them, many tiles a slot included. The rest is a harder
-law: only launches with 0.3 to 20 tiles a slot and tiles to share out. There the form reaches 0.36, for the several
+The bar of 0.3 is for launches drawn as the other reuse checks draw them, many tiles a slot included. The rest is a
+harder law: launches with 0.3 to 20 tiles a slot and tiles to share out. There the form reaches 0.36, for the several
 panels' sake (see `jaxmodel/stream_k.py`), and its own bars only hold it there.
 """
 
