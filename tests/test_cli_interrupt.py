@@ -63,7 +63,14 @@ def test_in_the_middle_of_a_sweep(sweeping, tmp_path, capsys):
     assert "results would not mix" in capsys.readouterr().err
 
 
-def test_while_python_is_starting(sweeping):
-    time.sleep(0.3)
+@pytest.mark.parametrize("wait_s", [0.0, 0.2, 0.5, 1.2])
+def test_while_it_is_starting(sweeping, wait_s):
+    """Imports, garbage collector callbacks, compilation: an exception at these points is lost or kills the process."""
+    threads = Path(f"/proc/{sweeping.pid}/task")
+    if not threads.exists():
+        pytest.skip("needs /proc to see that the command has begun")
+    while len(list(threads.iterdir())) < 2:  # the watchdog
+        time.sleep(0.005)
+    time.sleep(wait_s)
     _, err = interrupt(sweeping)
     assert "interrupted" in err

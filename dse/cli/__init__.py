@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         reads the output any more.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # XLA warns of its own cached code; users need not see it
-    code = _guarded(list(sys.argv[1:] if argv is None else argv))
+    code = _exit_code(list(sys.argv[1:] if argv is None else argv), own_process=argv is None)
     if argv is None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is said and written: a late Ctrl-C shall not garble it
     if argv is None and code == EXIT_INTERRUPTED:
@@ -53,8 +53,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _guarded(words: list[str]) -> int:
+def _exit_code(words: list[str], own_process: bool) -> int:
     try:
+        if own_process:
+            from .interrupt import guard
+
+            guard()
         code = _run(words)
         sys.stdout.flush()
         return code

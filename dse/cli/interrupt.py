@@ -1,21 +1,66 @@
-"""Ctrl-C: the run ends within two seconds, whatever it is at, and what is finished is kept.
+"""Ctrl-C: the command ends within two seconds, whatever it is at, and what is finished is kept.
 
-A sweep stops by itself at the next chunk and writes its tables. Where that takes too long (XLA is compiling, a disk is
-slow), a watchdog saves the state that `--resume` goes on from and ends the process.
+While chunks are swept, Ctrl-C is Python's KeyboardInterrupt: the sweep stops at the next chunk and writes its tables.
+Anywhere else (imports of compiled modules do not survive an exception at any point) it ends the process at once. Where
+a sweep takes too long to stop, because XLA is compiling, or where the exception is lost, because Python drops what is
+raised in a callback of its garbage collector, a watchdog ends the process. Before that, what a sweep has found is
+saved, so that `--resume` goes on from there.
 """
 
 import os
+import select
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from . import EXIT_INTERRUPTED
 
 GRACE_S = 1.5
+_raising: list[bool] = []  # not empty: Ctrl-C is a KeyboardInterrupt
+_on_end: list[Callable[[], str]] = []  # what to do before the process ends; gives the last words
+
+
+def guard() -> None:
+    """Makes Ctrl-C in this process what this module says; the watchdog is a thread that learns of it even while the
+    main thread cannot."""
+    told, tell = os.pipe()
+    os.set_blocking(tell, False)
+    signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
+    signal.signal(signal.SIGINT, _interrupted)
+    threading.Thread(target=_watch, args=(told,), daemon=True).start()
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Within the block, Ctrl-C raises KeyboardInterrupt. Import compiled modules before it."""
+    _raising.append(True)
+    try:
+        yield
+    finally:
+        _raising.pop()
+
+
+def _interrupted(number: int, frame: Any) -> None:
+    if _raising:
+        signal.default_int_handler(number, frame)
+    _end()
+
+
+def _watch(told: int) -> None:
+    while True:
+        if signal.SIGINT in os.read(told, 1):
+            select.select([told], [], [], GRACE_S)  # a second Ctrl-C ends the wait
+            _end()
+
+
+def _end() -> NoReturn:
+    words = _on_end[-1]() if _on_end else "dse: interrupted"
+    print(words, file=sys.stderr, flush=True)
+    os._exit(EXIT_INTERRUPTED)
 
 
 class Watched:
@@ -46,8 +91,14 @@ class Watched:
             self.state = state
             tick(state)
 
+        import jax  # noqa: F401
+
+        if self.name == "ray":
+            import ray  # noqa: F401
         self.state = done
-        return self._executor.run(job, done, remember, sink)
+        with stoppable():
+            self.state, interrupted = self._executor.run(job, done, remember, sink)
+        return self.state, interrupted
 
     def save(self, folder: Path) -> bool:
         """Keeps the latest state in a run's folder; false where there is nothing to keep."""
@@ -62,39 +113,23 @@ class Watched:
 
 
 @contextmanager
-def ends_soon(executor: Watched, folder: Path, how_to_go_on: str) -> Iterator[None]:
-    """Within the block, Ctrl-C raises KeyboardInterrupt as always, and `GRACE_S` later the process ends in any case.
+def keeps(executor: Watched, folder: Path, how_to_go_on: str) -> Iterator[None]:
+    """Within the block, the executor's state is saved before Ctrl-C ends the process.
 
     Args:
         executor: whose state is worth keeping.
         folder: of the run.
         how_to_go_on: the command that resumes it.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    watchdogs: list[threading.Timer] = []
 
-    def interrupted(number: int, frame: Any) -> None:
-        if not watchdogs:
-            watchdogs.append(threading.Timer(GRACE_S, end))
-            watchdogs[0].daemon = True
-            watchdogs[0].start()
-            signal.default_int_handler(number, frame)
-        end()
+    def last_words() -> str:
+        return message(folder if executor.save(folder) else None, how_to_go_on)
 
-    def end() -> None:
-        kept = executor.save(folder)
-        print(message(folder if kept else None, how_to_go_on), file=sys.stderr, flush=True)
-        os._exit(EXIT_INTERRUPTED)
-
-    before = signal.signal(signal.SIGINT, interrupted)
+    _on_end.append(last_words)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
-        for watchdog in watchdogs:
-            watchdog.cancel()
+        _on_end.remove(last_words)
 
 
 def message(kept: Path | None, how_to_go_on: str) -> str:

@@ -42,35 +42,38 @@ def run(arguments: argparse.Namespace) -> int:
     """Searches and prints the best of what was tried, and the front for several objectives."""
     from ..api import search
     from ..progress import make_reporter
+    from ..search import optuna  # noqa: F401
+    from .interrupt import stoppable
     from .show import print_json
 
     if arguments.out and Path(arguments.out).suffix not in (".parquet", ".csv"):
         raise UserError(f"--out {arguments.out}: end the name in .parquet or .csv")
-    result = search(
-        arguments.kernel,
-        shape=arguments.shape,
-        dtype=arguments.dtype,
-        gpu=arguments.gpu,
-        trials=arguments.trials,
-        sampler=arguments.sampler,
-        seed=arguments.seed,
-        gpu_axes=dict(_gpu_axis(text) for text in arguments.gpu_axis),
-        space=arguments.space,
-        preset=arguments.preset,
-        axes=arguments.axis,
-        objectives=objectives(arguments.objectives),
-        top=arguments.top,
-        progress=make_reporter("quiet" if arguments.quiet else "auto"),
-        overrides=overrides(arguments.overrides),
-        family=arguments.family,
-        accumulator=arguments.accumulator,
-        clock=arguments.clock,
-        out_dtype=arguments.out_dtype,
-        layout=arguments.layout,
-        beta=arguments.beta,
-        cache=arguments.cache,
-        align_bytes=arguments.align_bytes,
-    )
+    with stoppable():
+        result = search(
+            arguments.kernel,
+            shape=arguments.shape,
+            dtype=arguments.dtype,
+            gpu=arguments.gpu,
+            trials=arguments.trials,
+            sampler=arguments.sampler,
+            seed=arguments.seed,
+            gpu_axes=dict(_gpu_axis(text) for text in arguments.gpu_axis),
+            space=arguments.space,
+            preset=arguments.preset,
+            axes=arguments.axis,
+            objectives=objectives(arguments.objectives),
+            top=arguments.top,
+            progress=make_reporter("quiet" if arguments.quiet else "auto"),
+            overrides=overrides(arguments.overrides),
+            family=arguments.family,
+            accumulator=arguments.accumulator,
+            clock=arguments.clock,
+            out_dtype=arguments.out_dtype,
+            layout=arguments.layout,
+            beta=arguments.beta,
+            cache=arguments.cache,
+            align_bytes=arguments.align_bytes,
+        )
     if arguments.out:
         _write(Path(arguments.out), result.trials)
     if arguments.json:

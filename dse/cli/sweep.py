@@ -59,7 +59,7 @@ def _sweep(arguments: argparse.Namespace, asked: "Question", folder: Path, root:
     from ..api import make_job, run_job
     from ..executors import make_executor
     from ..progress import make_reporter
-    from .interrupt import Watched, ends_soon
+    from .interrupt import Watched, keeps
 
     job = make_job(
         asked,
@@ -73,7 +73,7 @@ def _sweep(arguments: argparse.Namespace, asked: "Question", folder: Path, root:
     if not arguments.quiet:
         print(f"{asked.title}\nspace {job.space.name}: {job.space.size:,} points", file=sys.stderr)
     executor = Watched(make_executor(arguments.executor, arguments.workers))
-    with ends_soon(executor, folder, _how_to_go_on(arguments, root or folder)):
+    with keeps(executor, folder, _how_to_go_on(arguments, root or folder)):
         return run_job(
             asked,
             job,
