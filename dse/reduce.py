@@ -12,6 +12,7 @@ from .histogram import BUCKETS, bucket
 from .job import CostModel, SweepJob
 
 COMPACT_ROWS = 4096
+CPU_BLOCK_LANES = 2**14
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,17 @@ class ChunkSpec:
     lanes: int
     compact: bool
     everything: bool = False
+
+    @property
+    def block_lanes(self) -> int:
+        """Candidates that the model sees at once. On a CPU its hundred intermediate arrays then stay in the core's own
+        cache, which makes it a fifth faster than whole chunks of 2^16; an accelerator takes the chunk as a whole."""
+        return self.lanes if self.compact else min(self.lanes, CPU_BLOCK_LANES)
+
+    def start_digits_of(self, start: int) -> np.ndarray:
+        """Where the blocks of the chunk that starts at this index start, int32[blocks, axes]."""
+        starts = range(start, start + self.lanes, self.block_lanes)
+        return np.stack([self.space.start_digits(min(at, self.space.size - 1)) for at in starts])
 
 
 def chunk_spec(job: SweepJob, lanes: int, compact: bool = False, everything: bool = False) -> ChunkSpec:
@@ -103,7 +115,7 @@ class Bounds:
 
 @lru_cache(maxsize=256)
 def compiled_model(spec: ChunkSpec) -> Callable[..., Evaluated]:
-    """The jitted first half: `model(start_digits, problem, gpu)`.
+    """The jitted first half: `model(start_digits, problem, gpu)`, with the start of each block (`start_digits_of`).
 
     Compiled once for a spec; another problem or GPU does not retrace. The two halves are compiled apart because XLA
     would otherwise repeat most of the model in every output of the second: a third of a sweep's time.
@@ -123,12 +135,19 @@ def compiled_reduction(spec: ChunkSpec) -> Callable[..., Reduced]:
 
 
 def _evaluate(spec: ChunkSpec, start_digits: Any, problem: Any, gpu: Any) -> Evaluated:
+    import jax
+
+    blocks = jax.lax.map(lambda digits: _evaluate_block(spec, digits, problem, gpu), start_digits)
+    return jax.tree.map(lambda values: values.reshape(spec.lanes), blocks)
+
+
+def _evaluate_block(spec: ChunkSpec, start_digits: Any, problem: Any, gpu: Any) -> Evaluated:
     import jax.numpy as jnp
 
     def column(value: Any, dtype: Any = None) -> Any:
-        return jnp.broadcast_to(jnp.asarray(value, dtype), (spec.lanes,))
+        return jnp.broadcast_to(jnp.asarray(value, dtype), (spec.block_lanes,))
 
-    fields = spec.space.decode(start_digits, spec.lanes)
+    fields = spec.space.decode(start_digits, spec.block_lanes)
     cost = spec.kernel.cost(problem, spec.kernel.schedule(fields), gpu)
     values = tuple(column(getattr(cost, name), jnp.float32) for name in spec.columns)
     everything = (

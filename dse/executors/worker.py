@@ -47,7 +47,7 @@ class ChunkRunner:
     def run(self, start: int, stop: int, bounds: Bounds, collector: Collector) -> Evaluated:
         """Evaluates [start, stop), at most `lanes` indices, and adds the outcome to the collector."""
         with contextlib.nullcontext() if self._compiled else self._first_call:  # one compiles, the others wait
-            evaluated = self._model(self._job.space.start_digits(start), *self._fixed)
+            evaluated = self._model(self.spec.start_digits_of(start), *self._fixed)
             reduced = self._reduce(
                 evaluated.values, evaluated.reason, np.int32(stop - start), bounds.threshold, bounds.pivots
             )
