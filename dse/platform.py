@@ -58,7 +58,7 @@ def configure_jax() -> None:
     import jax
 
     jax.config.update("jax_cpu_enable_async_dispatch", False)
-    if jax.config.jax_compilation_cache_dir is None:
+    if getattr(jax.config, "jax_compilation_cache_dir", None) is None:
         folder = cache_dir() / "jax"
         try:
             folder.mkdir(parents=True, exist_ok=True)

@@ -42,7 +42,7 @@ class Snapshot:
 class Reporter(Protocol):
     """Something that shows snapshots. It gets several a second, the last one with `finished` set."""
 
-    def __call__(self, snapshot: Snapshot) -> None:
+    def __call__(self, snapshot: Snapshot, /) -> None:
         """Shows one, or not."""
         ...
 
@@ -65,16 +65,16 @@ def make_reporter(mode: str, stream: TextIO | None = None) -> Reporter:
         mode: "auto" (a bar where the stream is a terminal, else lines), "bar", "lines", "json" or "quiet".
         stream: where to write.
     """
-    stream = stream or sys.stderr
+    where = stream or sys.stderr
     if mode == "auto":
-        mode = "bar" if stream.isatty() else "lines"
+        mode = "bar" if where.isatty() else "lines"
     makers: dict[str, Callable[[TextIO], Reporter]] = {
         "bar": BarReporter,
         "lines": LineReporter,
         "json": JsonReporter,
         "quiet": lambda _: _silent,
     }
-    return makers[mode](stream)
+    return makers[mode](where)
 
 
 def describe(snapshot: Snapshot) -> str:
@@ -141,7 +141,7 @@ class BarReporter:
 
     def __call__(self, snapshot: Snapshot) -> None:
         if self._bar is None:
-            self._bar, self._task = _rich_bar(self._stream, snapshot.total)
+            self._bar, self._task = _rich_bar(self._stream)
             self._bar.start()
         self._bar.update(self._task, completed=snapshot.done, total=snapshot.total, text=describe(snapshot))
         if snapshot.finished:
@@ -149,13 +149,13 @@ class BarReporter:
             self._bar = None
 
 
-def _rich_bar(stream: TextIO, total: int) -> tuple[Any, Any]:
+def _rich_bar(stream: TextIO) -> tuple[Any, Any]:
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn
     from rich.progress import Progress as Bar
 
-    bar = Bar(BarColumn(), TextColumn("{task.fields[text]}"), console=Console(file=stream), transient=True)
-    return bar, bar.add_task("", total=total, text="")
+    bar = Bar(BarColumn(bar_width=20), TextColumn("{task.fields[text]}"), console=Console(file=stream), transient=True)
+    return bar, bar.add_task("", total=None, text="starting")
 
 
 def _silent(snapshot: Snapshot) -> None:

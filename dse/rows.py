@@ -1,6 +1,6 @@
 """Full rows of chosen schedules: labels, schedule fields and the whole cost breakdown as a table."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -83,7 +83,7 @@ def label_columns(space: Space, indices: Sequence[int]) -> dict[str, np.ndarray]
     return {name: np.array([row[name] for row in labels], object) for name in names}
 
 
-def as_numbers(columns: Mapping[str, Any], schedules: Mapping[str, Any]) -> dict[str, np.ndarray]:
+def as_numbers(columns: Mapping[str, Any], schedules: Collection[str]) -> dict[str, np.ndarray]:
     """Columns with the types they have in tables and files: schedule fields and codes int32, the rest float32."""
     return {
         name: np.asarray(values, np.int32 if name in schedules or name in CODES else np.float32)

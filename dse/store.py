@@ -38,7 +38,7 @@ def row_schema(columns: Mapping[str, Any], big_index: bool = False) -> pa.Schema
 
 
 def as_table(columns: Mapping[str, Any], big_index: bool = False) -> pa.Table:
-    """Columns (a mapping to arrays, or a pandas table) with the row schema."""
+    """Columns, one array each, with the row schema."""
     schema = row_schema(columns, big_index)
     arrays = [_as_arrow(columns[field.name], field.type) for field in schema]
     return pa.Table.from_arrays(arrays, schema=schema)
@@ -83,6 +83,7 @@ def row_writer(
     path = Path(path)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     floats = [field.name for field in schema if pa.types.is_floating(field.type)]
+    repeated = [field.name for field in schema if field.name not in (*floats, "index")]
     schema = schema.with_metadata({METADATA_KEY: json.dumps(dict(provenance))})
     try:
         with pq.ParquetWriter(
@@ -90,7 +91,7 @@ def row_writer(
             schema,
             compression="zstd",
             compression_level=1,
-            use_dictionary=[field.name for field in schema if field.name not in (*floats, "index")],
+            use_dictionary=repeated,  # pyright: ignore[reportArgumentType] (a list of columns is allowed)
             column_encoding=dict.fromkeys(floats, "BYTE_STREAM_SPLIT"),
         ) as writer:
             yield writer

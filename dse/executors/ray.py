@@ -1,5 +1,6 @@
 """The Ray executor: one long-lived actor a core, each evaluating and reducing ranges of the index by itself."""
 
+import logging
 import os
 import pickle
 import sys
@@ -46,8 +47,9 @@ class RayExecutor:
         if self._all_cores:
             self.workers = int(ray.cluster_resources().get("CPU", 1))
         payload = make_payload(job, sink)
-        actor = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=-1, concurrency_groups={"control": 1})
-        actors = [actor(RangeWorker).remote(payload) for _ in range(self.workers)]
+        remote: Any = ray.remote  # its overloads know no concurrency groups
+        actor = remote(num_cpus=1, max_restarts=-1, max_task_retries=-1, concurrency_groups={"control": 1})(RangeWorker)
+        actors = [actor.remote(payload) for _ in range(self.workers)]
         try:
             return self._distribute(actors, job, done, tick, sink)
         finally:
@@ -79,7 +81,7 @@ class RayExecutor:
             warnings.filterwarnings(
                 "ignore", "os.fork"
             )  # Ray starts programs; nothing of jax runs between fork and exec
-            ray.init(**options, logging_level="ERROR", log_to_driver=False)
+            ray.init(**options, logging_level=logging.ERROR, log_to_driver=False)
         return True
 
     def _distribute(

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
 from ..axis import Axis
@@ -43,7 +44,9 @@ class OptunaSearcher:
         self._trials: list[optuna.Trial] = []
         verbosity = optuna.logging.get_verbosity()
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        self.study = optuna.create_study(directions=["minimize"] * objectives, sampler=MAKERS[sampler](seed))
+        self.study = optuna.create_study(
+            directions=[StudyDirection.MINIMIZE] * objectives, sampler=MAKERS[sampler](seed)
+        )
         for index in first:
             self.study.enqueue_trial(_parameters(space, space.schedules.digits(index)))
         optuna.logging.set_verbosity(verbosity)

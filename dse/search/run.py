@@ -143,9 +143,9 @@ class _Record:
 
     def result(self, study: Any, sampler: str, seed: int, incomplete: bool) -> SearchResult:
         job, tried = self._job, self._table()
-        choice = ["index", *(name for name in tried if name.startswith("gpu."))]
-        finite = np.isfinite(tried[list(job.objectives)]).all(axis=1)
-        usable = tried[(tried["reason"] == 0) & finite].drop_duplicates(choice)
+        choice = ["index", *(name for name in map(str, tried) if name.startswith("gpu."))]
+        finite = np.isfinite(tried[list(job.objectives)].to_numpy(float)).all(axis=1)
+        usable = tried[(tried["reason"].to_numpy() == 0) & finite].drop_duplicates(choice)
         front = usable[non_dominated(usable[list(job.objectives)].to_numpy(float))]
         return SearchResult(
             job=job,
