@@ -17,11 +17,11 @@ Operation = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Step:
-    """One operation: `values[target] = function(*(values[s] for s in sources))`; then forget the values in `last`."""
+    """One operation: from the values at `sources` to those at `targets`; then the values at `last` are forgotten."""
 
     function: Operation
     sources: tuple[int, ...]
-    target: int
+    targets: tuple[int, ...]
     last: tuple[int, ...]
 
 
@@ -45,7 +45,8 @@ class NumpyProgram:
         """The results, as NumPy arrays."""
         values = dict(self.constants) | dict(zip(self.inputs, arguments, strict=True))
         for step in self.steps:
-            values[step.target] = step.function(*(values[place] for place in step.sources))
+            results = step.function(*(values[place] for place in step.sources))
+            values |= zip(step.targets, results if len(step.targets) > 1 else (results,), strict=True)
             for place in step.last:
                 del values[place]
         return [values[place] for place in self.outputs]
@@ -57,19 +58,21 @@ def numpy_program(function: Callable[..., Any], *examples: Any) -> NumpyProgram:
     Raises:
         NotImplementedError: the function uses an operation that is not in the table below.
     """
+    return _program(jax.make_jaxpr(function)(*examples))
+
+
+def _program(closed: Any) -> NumpyProgram:
     recorder = _Recorder()
-    closed = jax.make_jaxpr(function)(*examples)
     inputs = [recorder.new() for _ in closed.jaxpr.invars]
-    outputs = recorder.record(closed, inputs)
-    return recorder.program(inputs, outputs)
+    return recorder.program(inputs, recorder.record(closed, inputs))
 
 
 class _Recorder:
     def __init__(self) -> None:
         self.count = 0
         self.constants: dict[int, Any] = {}
-        self.steps: list[tuple[Operation, tuple[int, ...], int]] = []
-        self.known: dict[Any, int] = {}
+        self.steps: list[tuple[Operation, tuple[int, ...], tuple[int, ...]]] = []
+        self.known: dict[Any, tuple[int, ...]] = {}
 
     def new(self) -> int:
         self.count += 1
@@ -79,9 +82,9 @@ class _Recorder:
         array = np.asarray(value)
         key = ("constant", array.dtype.str, array.shape, array.tobytes())
         if key not in self.known:
-            self.known[key] = self.new()
-            self.constants[self.known[key]] = array[()]
-        return self.known[key]
+            self.known[key] = (self.new(),)
+            self.constants[self.known[key][0]] = array[()]
+        return self.known[key][0]
 
     def record(self, closed: Any, arguments: Sequence[int]) -> list[int]:
         jaxpr = closed.jaxpr
@@ -93,32 +96,33 @@ class _Recorder:
 
         for equation in jaxpr.eqns:
             sources = tuple(place(atom) for atom in equation.invars)
-            inner = equation.params.get("jaxpr") or equation.params.get("call_jaxpr")
-            results = self.record(inner, sources) if inner else [self.operation(equation, sources)]
+            called = equation.primitive.name in ("jit", "pjit", "closed_call", "custom_jvp_call")
+            inner = (equation.params.get("jaxpr") or equation.params.get("call_jaxpr")) if called else None
+            results = self.record(inner, sources) if inner else self.operation(equation, sources)
             places |= dict(zip(equation.outvars, results, strict=True))
         return [place(atom) for atom in jaxpr.outvars]
 
-    def operation(self, equation: Any, sources: tuple[int, ...]) -> int:
+    def operation(self, equation: Any, sources: tuple[int, ...]) -> tuple[int, ...]:
         key = (equation.primitive.name, str(sorted(equation.params.items(), key=lambda item: item[0])), sources)
         if key not in self.known:
-            self.known[key] = self.new()
+            self.known[key] = tuple(self.new() for _ in equation.outvars)
             self.steps.append((_operation(equation), sources, self.known[key]))
         return self.known[key]
 
     def program(self, inputs: Sequence[int], outputs: Sequence[int]) -> NumpyProgram:
         needed = set(outputs)
-        kept: list[tuple[Operation, tuple[int, ...], int]] = []
-        for function, sources, target in reversed(self.steps):
-            if target in needed:
+        kept: list[tuple[Operation, tuple[int, ...], tuple[int, ...]]] = []
+        for function, sources, targets in reversed(self.steps):
+            if needed & set(targets):
                 needed |= set(sources)
-                kept.append((function, sources, target))
+                kept.append((function, sources, targets))
         pinned = {*outputs, *inputs, *self.constants}
         seen: set[int] = set()
         steps: list[Step] = []
-        for function, sources, target in kept:  # from the last to the first: the first time seen is the last use
+        for function, sources, targets in kept:  # from the last to the first: the first time seen is the last use
             last = tuple(place for place in dict.fromkeys(sources) if place not in seen | pinned)
             seen |= set(sources)
-            steps.append(Step(function, sources, target, last))
+            steps.append(Step(function, sources, targets, last))
         return NumpyProgram(tuple(reversed(steps)), self.constants, tuple(inputs), tuple(outputs))
 
 
@@ -153,6 +157,10 @@ _PLAIN: dict[str, Operation] = {
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,
     "not": np.bitwise_not,
+    "shift_left": np.left_shift,
+    "shift_right_logical": lambda x, bits: (_unsigned(x) >> _unsigned(bits)).view(np.asarray(x).dtype),
+    "shift_right_arithmetic": np.right_shift,
+    "population_count": lambda x: np.bitwise_count(x).astype(np.asarray(x).dtype),
     "is_finite": np.isfinite,
     "copy": lambda x: x,
     "stop_gradient": lambda x: x,
@@ -160,8 +168,18 @@ _PLAIN: dict[str, Operation] = {
 }
 
 
+def _unsigned(x: Any) -> Any:
+    return np.asarray(x).view(f"u{np.asarray(x).itemsize}")
+
+
 def _operation(equation: Any) -> Operation:
     name, params = equation.primitive.name, equation.params
+    if name == "cond":
+        return _choice([_program(branch) for branch in params["branches"]], len(equation.outvars))
+    if name == "scan" and params["num_consts"] + params["num_carry"] == len(equation.invars):
+        return _loop(_program(params["jaxpr"]), params["length"], params["num_consts"])
+    if name == "reduce_or":
+        return lambda x: np.any(x, axis=tuple(params["axes"]))
     if name in _PLAIN:
         return _PLAIN[name]
     if name == "select_n" and len(equation.invars) == 3:
@@ -182,6 +200,24 @@ def _operation(equation: Any) -> Operation:
     if name == "reshape":
         return lambda x: np.reshape(x, params["new_sizes"])
     raise NotImplementedError(f"{name} has no NumPy operation in scripts/numpy_model.py: add it to the table")
+
+
+def _choice(branches: list[NumpyProgram], results: int) -> Operation:
+    def choose(which: Any, *arguments: Any) -> Any:
+        values = branches[int(which)](*arguments)
+        return values if results > 1 else values[0]
+
+    return choose
+
+
+def _loop(body: NumpyProgram, length: int, constants: int) -> Operation:
+    def loop(*arguments: Any) -> Any:
+        fixed, carried = arguments[:constants], list(arguments[constants:])
+        for _ in range(length):
+            carried = body(*fixed, *carried)
+        return carried if len(carried) > 1 else carried[0]
+
+    return loop
 
 
 def _broadcast(x: Any, shape: tuple[int, ...], dimensions: tuple[int, ...]) -> Any:
