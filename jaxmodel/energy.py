@@ -1,4 +1,4 @@
-"""Energy of a kernel: joules per FLOP and per byte at each level, and static power over its latency (model section 9)."""
+"""Energy of a kernel: joules per FLOP and per byte of each level, and static power over its latency."""
 
 from .machine import Gpu
 from .types import Floats

@@ -5,9 +5,10 @@ The loop is defined by a recurrence. Iteration i loads into one of `slots` buffe
     load_i = max(load_{i-1}, comp_{i-slots}) + load_s
     comp_i = max(load_i + latency_s, comp_{i-1}) + compute_s
 
-with load_s and compute_s the engines' service times and latency_s what a load takes beyond its service. The closed forms
-below solve it exactly (tests/oracles/envelope.py runs it), so few iterations, one buffer and several resident tiles are
-ordinary cases. The long-run rate is the paper's T_steady; the rest is its T_pro + T_epi.
+with load_s and compute_s the engines' service times and latency_s what a load takes beyond its service. The closed
+forms below solve it exactly (tests/oracles/envelope.py runs it), so few iterations and one buffer are ordinary cases,
+and so are several resident tiles, as long as the engines serve them in turn. The long-run rate is the paper's T_steady;
+the rest is its T_pro + T_epi.
 """
 
 import jax.numpy as jnp
@@ -43,8 +44,8 @@ def tile_seconds(
 
 
 def steady_seconds(slots: Floats, load_s: Floats, latency_s: Floats, compute_s: Floats) -> Floats:
-    """Long-run seconds an iteration: T_steady = max(m, c, (L + m + c) / s). The last term is Little's law: a tile cannot
-    draw more than its bytes in flight over the latency."""
+    """Long-run seconds an iteration: T_steady = max(m, c, (L + m + c) / s). The last term is Little's law: a tile
+    cannot draw more than its bytes in flight over the latency."""
     return jnp.maximum(jnp.maximum(load_s, compute_s), (latency_s + load_s + compute_s) / slots)
 
 

@@ -27,7 +27,7 @@ class Reason(IntEnum):
 
 ADVICE: dict[Reason, str] = {
     Reason.OK: "fits",
-    Reason.MMA_SHAPE: "the tile is not a multiple of the tensor instruction: use a multiple of its rows, columns, depth",
+    Reason.MMA_SHAPE: "the tile is not a multiple of the tensor instruction: use multiples of its rows, columns, depth",
     Reason.WARP_TILE: "the tile does not divide evenly over the warps: fewer warps or a larger tile",
     Reason.CTA_PAIR: "a 2-CTA pair needs an even cluster_m and a tile_m of 128: change the cluster or use 1-CTA",
     Reason.ALIGNMENT: "TMA needs rows aligned to 16 bytes: pad the leading dimension or use the mma_sync space",

@@ -2,12 +2,13 @@
 
 from typing import Any, TypeAlias
 
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from ._pytree import pytree
 
 Array: TypeAlias = Any  # a jax or numpy array, or a Python number; fields are documented where they are declared
-Floats: TypeAlias = Float[Any, "*#cfg"]  # any broadcastable float array, e.g. one entry a candidate
+Floats: TypeAlias = Float[Any, "*#cfg"] | float | int  # floats that broadcast, e.g. one a candidate, or a constant
+Bools: TypeAlias = Bool[Any, "*#cfg"]
 
 PIPELINES = ("tensor", "cuda", "sfu", "tmem", "smem", "l15", "l2", "ddr", "net")
 
@@ -42,7 +43,7 @@ class GemmSchedule:
     """One way to run a GEMM. `tile_*` is what ONE CTA computes; with `cta_pair` two CTAs share one tcgen05 instruction
     and the pair's tile is (2 tile_m) x tile_n.
 
-    Codes: `swap_ab`, `raster_along_n`, `persistent`, `stream_k`, `cta_pair` are 0 or 1; `epilogue` is one of EPILOGUE_*.
+    Codes: `swap_ab`, `raster_along_n`, `persistent`, `stream_k`, `cta_pair` are 0 or 1; `epilogue` is an EPILOGUE_*.
     """
 
     tile_m: Array

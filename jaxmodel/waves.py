@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from ._pytree import pytree
 from .envelope import loop_seconds, staggered_stores_seconds, steady_seconds, tile_seconds
-from .types import Array, Floats
+from .types import Array, Bools, Floats
 
 
 @pytree
@@ -42,7 +42,7 @@ class WaveTimes:
         return self.fill_s + self.loop_s + self.store_s
 
 
-def wave_times(tile: TileTimes, resident: Floats, iterations: Floats, stages: Floats, overlapped: Floats) -> WaveTimes:
+def wave_times(tile: TileTimes, resident: Floats, iterations: Floats, stages: Floats, overlapped: Bools) -> WaveTimes:
     """Times of a wave of `resident` tiles an SM.
 
     Args:
@@ -50,7 +50,7 @@ def wave_times(tile: TileTimes, resident: Floats, iterations: Floats, stages: Fl
         resident: tiles an SM, r.
         iterations: K-steps a tile, N.
         stages: buffers a tile, s.
-        overlapped: 1 where the epilogue runs under the next tile's main loop (persistent only).
+        overlapped: where the epilogue runs under the next tile's main loop (persistent only).
     """
     first_s = tile.latency_s + tile.load_s + tile.compute_s
     pace_s = jnp.maximum(tile.load_s, tile.compute_s)
@@ -66,7 +66,7 @@ def wave_times(tile: TileTimes, resident: Floats, iterations: Floats, stages: Fl
     serial_s = jnp.maximum(iterations * tile.compute_s + tile.store_s, iterations * tile.load_s + stalled_s)
     hidden_s = jnp.maximum(iterations * pace_s, tile.store_s)
     steady_s = iterations * steady_seconds(stages, tile.load_s, tile.latency_s, tile.compute_s)
-    streaming_s = jnp.maximum(steady_s, jnp.where(overlapped > 0, hidden_s, serial_s))
+    streaming_s = jnp.maximum(steady_s, jnp.where(overlapped, hidden_s, serial_s))
     return WaveTimes(
         fill_s=fill_s,
         loop_s=loop_s,

@@ -6,6 +6,9 @@ import warnings
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # as dse.platform does, which tests of the model do not import
 
 import pytest
+from jaxtyping import install_import_hook
+
+install_import_hook("jaxmodel", "beartype.beartype")  # shapes in signatures are checked wherever a test calls the model
 
 
 @pytest.fixture(scope="session")

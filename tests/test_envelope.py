@@ -116,7 +116,7 @@ def _draw_loops(count: int, seed: int, longest: int) -> list[Loop]:
 def _formula_errors(arbiter: str, count: int) -> np.ndarray:
     """Relative error of the formula for resident tiles, positive where it is too slow."""
     loops = _draw_loops(count, seed=3, longest=40)
-    tiles = np.random.default_rng(3).integers(1, 7, count)
+    tiles = np.random.default_rng(3).integers(1, 7, count).astype(float)
     iterations, slots, load_s, latency_s, compute_s, store_s = np.array(loops).T
     loop_s = loop_seconds(tiles * iterations, tiles * slots, load_s, latency_s, compute_s)
     stores_s = staggered_stores_seconds(tiles, store_s, np.maximum(load_s, compute_s))

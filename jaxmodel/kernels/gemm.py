@@ -174,7 +174,7 @@ def reduction_seconds(
 
 def run_waves(
     schedule: GemmSchedule, cut: Grid, loop: Demand, store: Demand, latency_s: Floats, gpu: Gpu
-) -> tuple[KernelTimes, WaveTimes, TileTimes, Floats]:
+) -> tuple[KernelTimes, TileTimes]:
     """The kernel's waves: the full ones with all their SMs, the tail with the SMs that still have a tile."""
     streaming = schedule.stream_k > 0
     whole = floor_div(cut.tiles, cut.slots)
@@ -184,16 +184,16 @@ def run_waves(
     persistent = jnp.maximum(schedule.persistent, schedule.stream_k)
     overlapped = schedule.epilogue >= 2
 
-    def wave(tiles: Floats) -> tuple[WaveTimes, TileTimes, Floats]:
+    def wave(tiles: Floats) -> tuple[WaveTimes, TileTimes]:
         active = jnp.maximum(jnp.minimum(tiles, cut.sms), 1.0)
         tile = tile_times(loop, store, cut, latency_s, gpu, active)
         resident = jnp.maximum(ceil_div(tiles, cut.sms), 1.0)
-        return wave_times(tile, resident, cut.k_steps, schedule.stages, overlapped), tile, active
+        return wave_times(tile, resident, cut.k_steps, schedule.stages, overlapped), tile
 
-    main, tile, active = wave(in_main)
-    tail, _, _ = wave(left)
+    main, tile = wave(in_main)
+    tail, _ = wave(left)
     times = kernel_times(waves, main, tail, jnp.where(left > 0, 1.0, 0.0), persistent)
-    return times, main, tile, active
+    return times, tile
 
 
 def what_binds(
@@ -234,7 +234,7 @@ def cost(problem: Gemm, schedule: GemmSchedule, gpu: Gpu) -> Cost:
     store = store_demand(problem, schedule, gpu, cut, traffic)
     miss_latency_s = (gpu.ddr_latency_s - gpu.l2_latency_s) * (1.0 - traffic.l2_hit)
     load_latency_s = gpu.l2_latency_s + miss_latency_s + gpu.mma_latency_s
-    times, _, tile, active = run_waves(schedule, worked, loop, store, load_latency_s, gpu)
+    times, tile = run_waves(schedule, worked, loop, store, load_latency_s, gpu)
     reduction_s, workspace_bytes = reduction_seconds(problem, schedule, cut, traffic, shared, gpu)
     latency_s = (
         times.prologue_s + times.steady_s + times.epilogue_s + times.tail_s + reduction_s + gpu.launch_overhead_s

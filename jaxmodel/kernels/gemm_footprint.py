@@ -7,7 +7,7 @@ from .._pytree import pytree
 from ..machine import Gpu
 from ..occupancy import WARP, Footprint, round_up, warp_registers
 from ..reasons import Reason
-from ..types import Array, Floats, Gemm, GemmSchedule
+from ..types import Array, Bools, Floats, Gemm, GemmSchedule
 
 # Registers a thread beside accumulators and fragments: addresses, loop counters, predicates. With it a 128x128x32 tile
 # of 4 mma.sync warps comes to 232, where CUTLASS's kernels of that shape are compiled to about 230.
@@ -89,7 +89,7 @@ def footprint(problem: Gemm, schedule: GemmSchedule, gpu: Gpu) -> Footprint:
 def schedule_reason(
     problem: Gemm, schedule: GemmSchedule, gpu: Gpu, occupied: Footprint, resident: Floats, rows: Floats, cols: Floats
 ) -> Floats:
-    """The first `Reason` why a CTA of this schedule cannot be built, or why its launch order is kept elsewhere; else 0."""
+    """The first `Reason` why this schedule's CTA cannot be built, or why its launch order is kept elsewhere; else 0."""
     tile = executed_tile(problem, schedule, gpu)
     mma = gpu.mma
     warps_m = jnp.where(mma.operands_in_smem > 0, schedule.warps_m / 4.0, schedule.warps_m)
@@ -117,11 +117,11 @@ def schedule_reason(
     return reason
 
 
-def _uneven(extent: Floats, part: Floats) -> Floats:
+def _uneven(extent: Floats, part: Floats) -> Bools:
     return extent - floor_div(extent, part) * part > 0
 
 
-def _same_order(schedule: GemmSchedule, rows: Floats, cols: Floats) -> Floats:
+def _same_order(schedule: GemmSchedule, rows: Floats, cols: Floats) -> Bools:
     rows, cols = floor_div(rows, schedule.cluster_m), floor_div(cols, schedule.cluster_n)
     narrow = jnp.where(schedule.raster_along_n > 0, rows, cols)
     one_line = (jnp.minimum(rows, cols) < 2) & ((schedule.raster_along_n > 0) | (schedule.swizzle > 1))

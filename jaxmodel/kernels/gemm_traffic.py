@@ -13,7 +13,7 @@ from ..raster import panel_walk
 from ..reuse import L2Hits, l2_hits
 from ..sdcm import hit_probability
 from ..stream_k import stream_k_hits
-from ..types import Array, Floats, Gemm, GemmSchedule
+from ..types import Array, Bools, Floats, Gemm, GemmSchedule
 
 SECTOR_BYTES = 32.0
 ACCUMULATOR_BYTES = 4.0
@@ -108,12 +108,12 @@ def partial_tiles(tiles: Floats, slots: Floats) -> Floats:
     return jnp.where(tiles < slots, slots - tiles, slots)
 
 
-def _launch_hits(streaming: Floats, arguments: tuple[Any, ...]) -> L2Hits:
+def _launch_hits(streaming: Bools, arguments: tuple[Any, ...]) -> L2Hits:
     """Hits of a plain or persistent launch, or of stream-K where `streaming`.
 
     Stream-K's form costs more than all the rest of the model, so it is computed only for a batch of candidates in which
-    one streams: the spaces hold the launch outermost, and nearly every chunk has one kind of launch. The selection is by
-    candidate either way.
+    one streams: the spaces hold the launch outermost, and nearly every chunk has one kind of launch. The selection is
+    by candidate either way.
     """
     plain = l2_hits(*arguments)
     leaves = jax.tree.leaves(arguments)

@@ -194,6 +194,15 @@ class KernelLaws:
         for a, b in zip(jax.tree.leaves(straight), jax.tree.leaves(shuffled), strict=True):
             np.testing.assert_array_equal(_full(a)[order], _full(b))
 
+    def test_neighbours_do_not_matter_bit_for_bit(self, drawn: tuple) -> None:
+        """A chunk full of one candidate, against that candidate among all others."""
+        candidates, _, _ = drawn
+        among_others = self.evaluate(candidates, np.float32)
+        for i in range(0, COUNT, COUNT // 8):
+            alone = self.evaluate(Candidates(*(_take(record, np.full(COUNT, i)) for record in candidates)), np.float32)
+            for a, b in zip(jax.tree.leaves(among_others), jax.tree.leaves(alone), strict=True):
+                np.testing.assert_array_equal(_full(b), _full(a)[i])
+
     def test_jit_equals_eager(self) -> None:
         candidates = self._draw_all(COUNT, seed=2)
         eager = type(self).cost(*_cast(candidates, np.float32))
