@@ -6,6 +6,8 @@ import pickle
 import sys
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from ..job import SweepJob
@@ -77,7 +79,7 @@ class RayExecutor:
                 "include_dashboard": False,
             }
         )
-        with warnings.catch_warnings():
+        with _importable_in_workers(), warnings.catch_warnings():
             warnings.filterwarnings(
                 "ignore", "os.fork"
             )  # Ray starts programs; nothing of jax runs between fork and exec
@@ -110,6 +112,21 @@ class RayExecutor:
                 state = state.merge(ray.get(reference))
             return state, True
         return state, False
+
+
+@contextmanager
+def _importable_in_workers() -> Iterator[None]:
+    """Programs that are started inside find `dse` where this process has found it, installed or not."""
+    before = os.environ.get("PYTHONPATH")
+    home = str(Path(__file__).resolve().parents[2])
+    os.environ["PYTHONPATH"] = os.pathsep.join([home, *([before] if before else [])])
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
 
 
 def make_payload(job: SweepJob, sink: PartSink | None) -> bytes:
