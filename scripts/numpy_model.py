@@ -1,8 +1,8 @@
-"""The model as plain NumPy: what the same equations cost without a compiler.
+"""The model as NumPy operations: what the same equations cost without a compiler.
 
-JAX records the model's operations once (a jaxpr); here they are executed one after the other by NumPy. To be fair to
-NumPy, operations whose result nobody reads are left out, equal ones are done once, and arrays are freed after their
-last use, so that a chunk stays in cache.
+JAX records the model's operations once (a jaxpr); here NumPy executes them one after the other. Plain, that is what the
+model's source would do with NumPy in place of `jax.numpy`. Tuned, operations whose result nobody reads are left out and
+equal ones are done once, which nobody would do by hand.
 """
 
 from collections.abc import Callable, Sequence
@@ -52,23 +52,29 @@ class NumpyProgram:
         return [values[place] for place in self.outputs]
 
 
-def numpy_program(function: Callable[..., Any], *examples: Any) -> NumpyProgram:
+def numpy_program(function: Callable[..., Any], *examples: Any, tuned: bool = True) -> NumpyProgram:
     """Records `function` on example arguments and returns it as NumPy operations.
+
+    Args:
+        function: of arrays and records of them; what it returns likewise.
+        examples: arguments whose shapes are recorded; the program takes other lengths too.
+        tuned: do equal operations once, and none in vain.
 
     Raises:
         NotImplementedError: the function uses an operation that is not in the table below.
     """
-    return _program(jax.make_jaxpr(function)(*examples))
+    return _program(jax.make_jaxpr(function)(*examples), tuned)
 
 
-def _program(closed: Any) -> NumpyProgram:
-    recorder = _Recorder()
+def _program(closed: Any, tuned: bool) -> NumpyProgram:
+    recorder = _Recorder(tuned)
     inputs = [recorder.new() for _ in closed.jaxpr.invars]
     return recorder.program(inputs, recorder.record(closed, inputs))
 
 
 class _Recorder:
-    def __init__(self) -> None:
+    def __init__(self, tuned: bool) -> None:
+        self.tuned = tuned
         self.count = 0
         self.constants: dict[int, Any] = {}
         self.steps: list[tuple[Operation, tuple[int, ...], tuple[int, ...]]] = []
@@ -104,23 +110,23 @@ class _Recorder:
 
     def operation(self, equation: Any, sources: tuple[int, ...]) -> tuple[int, ...]:
         key = (equation.primitive.name, str(sorted(equation.params.items(), key=lambda item: item[0])), sources)
-        if key not in self.known:
+        if key not in self.known or not self.tuned:
             self.known[key] = tuple(self.new() for _ in equation.outvars)
-            self.steps.append((_operation(equation), sources, self.known[key]))
+            self.steps.append((_operation(equation, self.tuned), sources, self.known[key]))
         return self.known[key]
 
     def program(self, inputs: Sequence[int], outputs: Sequence[int]) -> NumpyProgram:
         needed = set(outputs)
         kept: list[tuple[Operation, tuple[int, ...], tuple[int, ...]]] = []
         for function, sources, targets in reversed(self.steps):
-            if needed & set(targets):
+            if not self.tuned or needed & set(targets):
                 needed |= set(sources)
                 kept.append((function, sources, targets))
         pinned = {*outputs, *inputs, *self.constants}
         seen: set[int] = set()
         steps: list[Step] = []
         for function, sources, targets in kept:  # from the last to the first: the first time seen is the last use
-            last = tuple(place for place in dict.fromkeys(sources) if place not in seen | pinned)
+            last = tuple(place for place in dict.fromkeys((*sources, *targets)) if place not in seen | pinned)
             seen |= set(sources)
             steps.append(Step(function, sources, targets, last))
         return NumpyProgram(tuple(reversed(steps)), self.constants, tuple(inputs), tuple(outputs))
@@ -172,12 +178,12 @@ def _unsigned(x: Any) -> Any:
     return np.asarray(x).view(f"u{np.asarray(x).itemsize}")
 
 
-def _operation(equation: Any) -> Operation:
+def _operation(equation: Any, tuned: bool) -> Operation:
     name, params = equation.primitive.name, equation.params
     if name == "cond":
-        return _choice([_program(branch) for branch in params["branches"]], len(equation.outvars))
+        return _choice([_program(branch, tuned) for branch in params["branches"]], len(equation.outvars))
     if name == "scan" and params["num_consts"] + params["num_carry"] == len(equation.invars):
-        return _loop(_program(params["jaxpr"]), params["length"], params["num_consts"])
+        return _loop(_program(params["jaxpr"], tuned), params["length"], params["num_consts"])
     if name == "reduce_or":
         return lambda x: np.any(x, axis=tuple(params["axes"]))
     if name in _PLAIN:
