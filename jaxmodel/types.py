@@ -110,4 +110,4 @@ class Cost:
 
 
 BOUNDS = (*PIPELINES, "latency", "epilogue", "launch")
-OCCUPANCY_LIMITERS = ("SMEM", "registers", "threads", "warps", "CTA slots", "TMEM", "cluster placement")
+OCCUPANCY_LIMITERS = ("SMEM", "registers", "threads", "warps", "CTA slots", "TMEM")

@@ -303,11 +303,12 @@ def _launch_reason(
     reason: Floats, schedule: GemmSchedule, problem: Gemm, cut: Grid, shared: Floats, gpu: Gpu
 ) -> Floats:
     cluster = schedule.cluster_m * schedule.cluster_n
+    unshared = (shared < 1) | (cut.tiles * cut.k_steps < cut.slots)
     checks = (
         (cluster_sms(cluster, gpu) < 1, Reason.CLUSTER),
         (gpu.sm_count - schedule.sms_free < cluster, Reason.SMS_FREE),
         ((schedule.split_k > 1) & (schedule.split_k > ceil_div(problem.k, schedule.tile_k)), Reason.SPLIT_K),
-        ((schedule.stream_k > 0) & ((shared < 1) | (cut.tiles * cut.k_steps < cut.slots)), Reason.STREAM_K),
+        ((schedule.stream_k > 0) & (unshared | (schedule.split_k > 1)), Reason.STREAM_K),
         ((schedule.epilogue >= 2) & (schedule.persistent + schedule.stream_k < 1), Reason.EPILOGUE),
         (cut.tiles >= TILES_EXACT, Reason.TILE_COUNT),
     )

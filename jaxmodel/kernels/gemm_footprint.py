@@ -96,7 +96,8 @@ def schedule_reason(
     larger = (schedule.tile_m > mma.m) & (tile.m > schedule.tile_m)
     larger = larger | ((schedule.tile_n > mma.n) & (tile.n > schedule.tile_n)) | (tile.k > schedule.tile_k)
     uneven = _uneven(tile.m, mma.m * warps_m) | _uneven(tile.n, mma.n * schedule.warps_n)
-    uneven_pair = _uneven(schedule.cluster_m, 2.0) | (schedule.tile_m < mma.m) | (mma.accumulator_in_tmem < 1)
+    uneven_pair = _uneven(schedule.cluster_m, 2.0) | _uneven(schedule.tile_n, 2.0 * mma.n)
+    uneven_pair = uneven_pair | (schedule.tile_m < mma.m) | (mma.accumulator_in_tmem < 1)
     align = jnp.minimum(problem.a_align_bytes, problem.b_align_bytes)
     checks = (
         (larger, Reason.MMA_SHAPE),

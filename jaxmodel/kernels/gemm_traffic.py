@@ -71,7 +71,7 @@ def operand_traffic(
     )
     tile_out_bytes = jnp.where(split > 1, ACCUMULATOR_BYTES, problem.out_bytes)
     out_bytes = problem.m * problem.n / (rows * cols) * cluster * tile_out_bytes
-    batch, at_once, walk_steps = problem.batch * split, slots / cluster, steps / split
+    batch, at_once, walk_steps = problem.batch * split, slots / cluster, ceil_div(steps, split)
     hits = _launch_hits(
         schedule.stream_k > 0, (walk, batch, at_once, walk_steps, out_bytes, capacity, jnp.asarray(gpu.l2_ways))
     )

@@ -118,7 +118,7 @@ def _hit_arguments(candidate: Candidate) -> dict[str, float]:
     return {
         "rows": grid.cluster_rows, "cols": grid.cluster_cols, "along_n": s.raster_along_n, "swizzle": s.swizzle,
         "row_bytes": row * s.cluster_m, "col_bytes": col * s.cluster_n,
-        "batch": p.batch * s.split_k, "concurrent": grid.slots / grid.cluster, "k_steps": grid.k_steps_all / s.split_k,
+        "batch": p.batch * s.split_k, "concurrent": grid.slots / grid.cluster, "k_steps": grid.k_steps,
         "out_bytes": grid.tile_elements * grid.cluster * (4 if s.split_k > 1 else p.out_bytes),
         "l2_bytes": g.l2_capacity_bytes * g.l2_effective_ratio, "l2_ways": g.l2_ways,
         "sms": grid.sms / grid.cluster, "group_sms": max(g.l15_group_sms / grid.cluster, 1),

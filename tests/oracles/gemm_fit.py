@@ -102,7 +102,11 @@ def reason(p: Gemm, s: GemmSchedule, g: Gpu, part: SimpleNamespace, residency: i
             splits_side(s.tile_m, mma.m) or splits_side(s.tile_n, mma.n) or s.tile_k % _depth(p, g) != 0,
         ),
         (Reason.WARP_TILE, part.x % (mma.m * warps_m) != 0 or part.y % (mma.n * s.warps_n) != 0),
-        (Reason.CTA_PAIR, s.cta_pair and (s.cluster_m % 2 or s.tile_m < mma.m or not mma.accumulator_in_tmem)),
+        (
+            Reason.CTA_PAIR,
+            s.cta_pair
+            and (s.cluster_m % 2 or s.tile_m < mma.m or s.tile_n % (2 * mma.n) or not mma.accumulator_in_tmem),
+        ),
         (Reason.ALIGNMENT, mma.tma and min(p.a_align_bytes, p.b_align_bytes) < 16),
         (Reason.SMEM, part.smem > g.smem_per_cta_max_bytes),
         (Reason.REGISTERS, part.registers > g.registers_per_thread_max),
@@ -114,7 +118,10 @@ def reason(p: Gemm, s: GemmSchedule, g: Gpu, part: SimpleNamespace, residency: i
         (Reason.CLUSTER, _cluster_sms(s, g) == 0),
         (Reason.SMS_FREE, free_sms < grid.cluster),
         (Reason.SPLIT_K, s.split_k > 1 and s.split_k > grid.k_steps_all),
-        (Reason.STREAM_K, s.stream_k and (grid.tiles % grid.slots == 0 or grid.tiles * grid.k_steps < grid.slots)),
+        (
+            Reason.STREAM_K,
+            s.stream_k and (grid.tiles % grid.slots == 0 or grid.tiles * grid.k_steps < grid.slots or s.split_k > 1),
+        ),
         (Reason.EPILOGUE, s.epilogue == OVERLAPPED and not s.persistent and not s.stream_k),
         (Reason.TILE_COUNT, grid.tiles >= WHOLE_BELOW),
     ]
