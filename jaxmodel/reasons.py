@@ -29,7 +29,7 @@ ADVICE: dict[Reason, str] = {
     Reason.OK: "fits",
     Reason.MMA_SHAPE: "the tile is not a multiple of the tensor instruction: use multiples of its rows, columns, depth",
     Reason.WARP_TILE: "the tile does not divide evenly over the warps: fewer warps or a larger tile",
-    Reason.CTA_PAIR: "a 2-CTA pair needs an even cluster_m, tile_m 128, tile_n in steps of 32: change these or use 1-CTA",
+    Reason.CTA_PAIR: "a 2-CTA pair needs an even cluster_m, tile_m 128 and tile_n in steps of 32: else use 1-CTA",
     Reason.ALIGNMENT: "TMA needs rows aligned to 16 bytes: pad the leading dimension or use the mma_sync space",
     Reason.CLUSTER: "the GPU cannot place this cluster: use a smaller cluster",
     Reason.SMEM: "more shared memory than a CTA may have: fewer stages or a smaller tile_k",
