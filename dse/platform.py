@@ -3,6 +3,7 @@
 import os
 import platform
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,27 +19,41 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-def pin_to_a_free_core() -> int | None:
+def pin_to_a_free_core(patience_s: float = 1.0) -> int | None:
     """Binds this process to one core that no other process bound by this function holds; None where none is free.
 
     Call it before jax is imported: jax sizes its thread pools by the cores it finds. The claim is a lock on a file in
     the temporary folder and ends with the process.
+
+    Args:
+        patience_s: how long to wait for a core, e.g. that of a process that is just ending.
     """
     if not hasattr(os, "sched_setaffinity"):
         return None
+    deadline = time.monotonic() + patience_s
+    while (core := _claim_a_core()) is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    if core is not None:
+        for thread in os.listdir("/proc/self/task"):
+            os.sched_setaffinity(int(thread), {core})
+    return core
+
+
+def core_lock_path(core: int) -> Path:
+    """The file whose lock is the claim to a core."""
+    return Path(tempfile.gettempdir()) / f"tilesweep-{os.getuid()}-core-{core}.lock"
+
+
+def _claim_a_core() -> int | None:
     import fcntl
 
     for core in sorted(os.sched_getaffinity(0)):
-        path = Path(tempfile.gettempdir()) / f"tilesweep-{os.getuid()}-core-{core}.lock"
-        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        file = os.open(core_lock_path(core), os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return core  # the file stays open as long as the process lives
         except OSError:
             os.close(file)
-            continue
-        for thread in os.listdir("/proc/self/task"):
-            os.sched_setaffinity(int(thread), {core})
-        return core
     return None
 
 
