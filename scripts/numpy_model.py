@@ -182,8 +182,9 @@ def _operation(equation: Any, tuned: bool) -> Operation:
     name, params = equation.primitive.name, equation.params
     if name == "cond":
         return _choice([_program(branch, tuned) for branch in params["branches"]], len(equation.outvars))
-    if name == "scan" and params["num_consts"] + params["num_carry"] == len(equation.invars):
-        return _loop(_program(params["jaxpr"], tuned), params["length"], params["num_consts"])
+    if name == "scan" and _only_carries(equation):
+        constants = len(equation.invars) - len(equation.outvars)
+        return _loop(_program(params["jaxpr"], tuned), params["length"], constants)
     if name == "reduce_or":
         return lambda x: np.any(x, axis=tuple(params["axes"]))
     if name in _PLAIN:
@@ -214,6 +215,13 @@ def _choice(branches: list[NumpyProgram], results: int) -> Operation:
         return values if results > 1 else values[0]
 
     return choose
+
+
+def _only_carries(scan: Any) -> bool:
+    """Whether a scan walks over no array: each turn then takes and gives what the whole does."""
+    turn = scan.params["jaxpr"].jaxpr
+    taken = all(a.aval.shape == b.aval.shape for a, b in zip(scan.invars, turn.invars, strict=True))
+    return taken and all(a.aval.shape == b.aval.shape for a, b in zip(scan.outvars, turn.outvars, strict=True))
 
 
 def _loop(body: NumpyProgram, length: int, constants: int) -> Operation:

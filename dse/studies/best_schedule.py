@@ -59,7 +59,9 @@ class BatchedMinimum:
         import jax.numpy as jnp
 
         kernel = get_kernel(kernel_name)
-        self._schedule = kernel.schedule({name: np.float32(values)[None, :] for name, values in columns.items()})
+        self._schedule = kernel.schedule(
+            {name: np.asarray(values, np.float32)[None, :] for name, values in columns.items()}
+        )
         self._batch = max(BATCH_LANES // len(next(iter(columns.values()))), 1)
 
         def fastest(problem: Any, schedule: Any, gpu: Any) -> tuple[Any, Any]:

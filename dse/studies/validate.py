@@ -140,8 +140,8 @@ def _validate_gpu(name: str, rows: "pd.DataFrame", fit: "pd.DataFrame", preset: 
         gpu=name,
         space=space.name,
         schedules=space.size,
-        model=errors(rows["model_us"], rows["latency_us"]),
-        roofline=errors(rows["roofline_us"], rows["latency_us"]),
+        model=_errors_of(rows, "model_us"),
+        roofline=_errors_of(rows, "roofline_us"),
         by_latency=_by_latency(rows),
         rows=rows,
     )
@@ -152,10 +152,12 @@ def _by_latency(rows: "pd.DataFrame") -> dict[str, tuple[Errors, Errors]]:
     for low, high in itertools.pairwise(BUCKETS_US):
         inside = rows[(rows["latency_us"] >= low) & (rows["latency_us"] < high)]
         if len(inside):
-            measured = inside["latency_us"]
-            pair = (errors(inside["model_us"], measured), errors(inside["roofline_us"], measured))
-            table[f"{low:g}-{high:g}"] = pair
+            table[f"{low:g}-{high:g}"] = (_errors_of(inside, "model_us"), _errors_of(inside, "roofline_us"))
     return table
+
+
+def _errors_of(rows: "pd.DataFrame", predicted: str) -> Errors:
+    return errors(rows[predicted].to_numpy(float), rows["latency_us"].to_numpy(float))
 
 
 def _drawn(rows: "pd.DataFrame", count: int | None) -> "pd.DataFrame":
