@@ -277,12 +277,23 @@ def make_job(
     axes: Restrictions | Sequence[str] | None = None,
     **options: Any,
 ) -> SweepJob:
-    """The job of a question over a space; options are those of `dse.job.SweepJob`."""
+    """The job of a question over a space; options are those of `dse.job.SweepJob`.
+
+    Raises:
+        UserError: the space is for another instruction family than the question, or is wrong otherwise.
+    """
     if isinstance(space, Space):
         chosen = space.restrict(space.presets[preset]) if preset else space
         chosen = chosen.restrict(restrictions(axes)) if axes else chosen
     else:
         chosen = load_space(str(space or kernel), asked.family, asked.problem.dtype, preset, restrictions(axes))
+    if chosen.family != asked.family:
+        has = asked.gpu.families(asked.problem.dtype, asked.accumulator)
+        fix = f"add --family {chosen.family}" if chosen.family in has else f"{asked.gpu.name} has {', '.join(has)}"
+        raise UserError(
+            f"the space {chosen.name} is for {chosen.family}, but {asked.family} is what shall run on "
+            f"{asked.gpu.name}: {fix}, or choose another --space"
+        )
     return SweepJob(chosen, asked.problem, asked.bound, gpu_name=asked.gpu.name, **options)
 
 
@@ -312,5 +323,6 @@ def summary_row(name: str, result: SweepResult) -> dict[str, Any]:
 
 
 def folder_name(text: str) -> str:
-    """A text as the name of a folder: what file systems dislike becomes `_`."""
-    return "".join(char if char.isalnum() or char in "-_.+" else "_" for char in text)
+    """A text as the name of a folder: what file systems dislike becomes `_`, and none is hidden or `..`."""
+    name = "".join(char if char.isalnum() or char in "-_.+" else "_" for char in text)
+    return f"_{name}" if name.startswith(".") else name

@@ -131,12 +131,12 @@ def parse_dimension(name: str, value: Any, shape: str) -> int:
     text = str(value).strip()
     if not re.fullmatch(r"[+-]?\d+", text):
         raise UserError(f"{name} = {text!r} in shape {shape!r} is not a whole number; write e.g. 8192x8192x8192")
-    number = int(text)
+    number = float(text)  # int() refuses more than 4,300 digits
     if number < 1:
-        raise UserError(f"{name} = {number} in shape {shape!r}: a dimension is at least 1")
+        raise UserError(f"{name} = {text} in shape {shape!r}: a dimension is at least 1")
     if number > DIMENSION_MAX:
         raise UserError(
-            f"{name} = {number} in shape {shape!r} is past {DIMENSION_MAX} (2^24 - 1), the largest dimension that the "
+            f"{name} = {text} in shape {shape!r} is past {DIMENSION_MAX} (2^24 - 1), the largest dimension that the "
             "model's float32 holds exactly; cut the problem, e.g. into a batch"
         )
-    return number
+    return int(text)

@@ -8,6 +8,8 @@ from typing import TypeAlias
 from .axis import Axis
 from .errors import UserError, unknown
 
+LONGEST_RANGE = 2**16
+
 
 @dataclass(frozen=True)
 class Between:
@@ -103,19 +105,21 @@ def code_value(field: str, wanted: object, codes: Mapping[str, Sequence[str]]) -
         names = codes.get(field, ())
         if wanted in names:
             return list(names).index(wanted)
-        if re.fullmatch(r"\d+", wanted):
+        if re.fullmatch(r"\d{1,20}", wanted):
             return int(wanted)
     return wanted
 
 
 def _read_word(name: str, word: str) -> tuple[Wanted, ...]:
-    if re.fullmatch(r"\d+", word):
+    if re.fullmatch(r"\d{1,20}", word):
         return (int(word),)
-    if not re.fullmatch(r"\d+:\d+(:\d+)?", word):
+    if not re.fullmatch(r"\d{1,20}:\d{1,20}(:\d{1,20})?", word):
         return (word,)
     low, high, *step = (int(part) for part in word.split(":"))
     if low > high or step == [0]:
         raise UserError(f"axis {name!r}: the range {word!r} is empty: write FROM:TO or FROM:TO:STEP with FROM <= TO")
+    if step and (high - low) // step[0] > LONGEST_RANGE:
+        raise UserError(f"axis {name!r}: the range {word!r} lists more than {LONGEST_RANGE} values: take a larger STEP")
     return tuple(range(low, high + 1, step[0])) if step else (Between(low, high),)
 
 

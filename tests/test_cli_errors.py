@@ -3,6 +3,7 @@
 import pytest
 from cli_run import answer, small_sweep
 
+from dse.api import folder_name
 from dse.cli import main
 
 SHAPE = ["--shape", "4096x4096x4096"]
@@ -41,6 +42,14 @@ def refused(capsys, *words: str) -> str:
         (["--axis", "tile_m"], ["cannot read the axis 'tile_m': write NAME=VALUE"]),
         (["--axis", "tile_m=64", "--axis", "tile_m=128"], ["axis 'tile_m' is given twice"]),
         (["--axis", "split_k=2", "--axis", "stream_k=1"], ["has no value left", "contradict each other"]),
+        (["--axis", f"tile_m={'9' * 5000}"], ["is not in the space gemm/wgmma; allowed: 64, 128, 192, 256"]),
+        (["--axis", "tile_m=0:99999999999:1"], ["the range '0:99999999999:1' lists more than 65536 values"]),
+        (
+            ["--space", "gemm/tcgen05"],
+            ["gemm/tcgen05 is for tcgen05, but", "h200_sxm has wgmma, mma_sync"],
+        ),
+        (["--space", "gemm/mma_sync"], ["gemm/mma_sync is for mma_sync, but wgmma", "add --family mma_sync"]),
+        (["--space", "/"], ["/ is a folder; a space is one .toml file"]),
         (["--axis", "stages=9"], ["stages = 9 is not in the space"]),
         (["--objectives", "latency"], ["unknown objective 'latency'", "did you mean 'latency_s'?"]),
         (["--objectives", "ddr_bytes,ddr_bytes"], ["name each once"]),
@@ -84,6 +93,7 @@ def test_bad_searches(words, text, capsys):
         ("128x128x12.5", "k = '12.5' in shape '128x128x12.5' is not a whole number"),
         ("128x128", "has 2 dimension(s); a GEMM is MxNxK"),
         ("16777216x8x8", "past 16777215 (2^24 - 1)"),
+        (f"8x{'9' * 5000}x8", "past 16777215 (2^24 - 1)"),
         ("axbxc", "m = 'a' in shape 'axbxc' is not a whole number"),
     ],
 )
@@ -103,6 +113,8 @@ def test_bad_shapes(shape, text, capsys):
         ("m,n,k,dtpe\n1,1,1,bf16\n", "did you mean 'dtype'?"),
         ("m,n,k,dtype\n1,1,1,bf61\n", "shapes.csv, line 2, column dtype: 'bf61'"),
         ("m,n,k\n", "holds no shape"),
+        ("m,n,k\n64,64,64,2\n", "shapes.csv, line 2: more values than line 1 names columns"),
+        ("m,n,k,m\n64,64,64,2\n", "shapes.csv, line 1: the column m is there twice"),
         ("m,n,k,name\n64,64,64,a\n64,64,64,a\n", "two shapes are called 'a'"),
     ],
 )
@@ -110,6 +122,22 @@ def test_bad_shape_lists(content, text, tmp_path, capsys):
     path = tmp_path / "shapes.csv"
     path.write_text(content)
     assert text in refused(capsys, "sweep", "gemm", "--shapes", path, "--preset", "quick", "--out", tmp_path / "run")
+
+
+def test_a_negative_dimension_in_front_is_no_option(capsys):
+    err = refused(capsys, "sweep", "gemm", "--shape", "-8x8x8")
+    assert "m = -8 in shape '-8x8x8': a dimension is at least 1" in err
+
+
+def test_a_shape_list_that_is_not_text(tmp_path, capsys):
+    path = tmp_path / "shapes.csv"
+    path.write_bytes(b"m,n,k,name\n64,64,64,\xff\n")
+    assert "shapes.csv is not UTF-8 text: byte 20" in refused(capsys, "sweep", "gemm", "--shapes", path)
+
+
+def test_a_shapes_folder_stays_in_the_folder_of_the_list(tmp_path):
+    for name in ("..", ".", ".hidden", "a/../..", "../x"):
+        assert (tmp_path / folder_name(name)).resolve().parent == tmp_path.resolve()
 
 
 def test_no_problem_or_two(capsys, tmp_path):

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -40,6 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         0; 1 where the answer is no (a schedule that cannot run); 2 for bad input; 130 after Ctrl-C; 141 where nobody
         reads the output any more.
     """
+    if sys.stdout is None:  # started without one (`>&-`)
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # XLA warns of its own cached code; users need not see it
     code = _exit_code(list(sys.argv[1:] if argv is None else argv), own_process=argv is None)
     if argv is None:
@@ -88,9 +91,20 @@ def _run(words: list[str]) -> int:
         prog=f"dse {name}", description=command.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     command.add_arguments(parser)
-    arguments = parser.parse_args(words[1:])
+    arguments = parser.parse_args(_glued(words[1:]))
     arguments.words = words
     return command.run(arguments) or 0
+
+
+def _glued(words: list[str]) -> list[str]:
+    """`--shape -8x8x8` as `--shape=-8x8x8`: argparse would take the value for an option and say that it is missing."""
+    glued: list[str] = []
+    for word in words:
+        if re.match(r"-\d", word) and glued and glued[-1].startswith("--") and "=" not in glued[-1]:
+            glued[-1] += f"={word}"
+        else:
+            glued.append(word)
+    return glued
 
 
 def _top_level(words: list[str]) -> int:

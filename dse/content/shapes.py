@@ -3,6 +3,7 @@
 import csv
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ..errors import UserError, unknown
 from .dtypes import DTYPE_BYTES
@@ -37,12 +38,17 @@ def load_shapes(name_or_path: str | Path) -> list[ShapeRow]:
             an unknown type, or no line at all. The message names file, line and column.
     """
     path = find_content("shape list", FOLDER, str(name_or_path), suffix=".csv")
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        reader = csv.DictReader(file, skipinitialspace=True)
-        columns = [str(column).strip().lower() for column in reader.fieldnames or ()]
-        _check_columns(path, columns)
-        reader.fieldnames = columns
-        rows = [_row(path, reader.line_num, row) for row in reader if any(row.values())]
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file, skipinitialspace=True)
+            columns = [str(column).strip().lower() for column in reader.fieldnames or ()]
+            _check_columns(path, columns)
+            reader.fieldnames = columns
+            rows = [_row(path, reader.line_num, row) for row in reader if any(row.values())]
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not UTF-8 text: byte {error.start}") from error
+    except (OSError, csv.Error) as error:
+        raise UserError(f"cannot read {path}: {error}") from error
     if not rows:
         raise UserError(f"{path} holds no shape: write a line such as 8192,8192,8192 under m,n,k")
     return rows
@@ -52,6 +58,9 @@ def _check_columns(path: Path, columns: list[str]) -> None:
     for column in columns:
         if column not in COLUMNS:
             raise unknown(f"column in {path}, line 1:", column, COLUMNS)
+    repeated = next((column for place, column in enumerate(columns) if column in columns[:place]), None)
+    if repeated:
+        raise UserError(f"{path}, line 1: the column {repeated} is there twice: keep one")
     missing = [name for name in NEEDED if name not in columns]
     if missing:
         raise UserError(
@@ -59,7 +68,9 @@ def _check_columns(path: Path, columns: list[str]) -> None:
         )
 
 
-def _row(path: Path, line: int, row: dict[str, str]) -> ShapeRow:
+def _row(path: Path, line: int, row: dict[Any, Any]) -> ShapeRow:
+    if None in row:
+        raise UserError(f"{path}, line {line}: more values than line 1 names columns")
     dims = [_dimension(path, line, name, row[name]) for name in NEEDED]
     batch = _dimension(path, line, "batch", row["batch"]) if row.get("batch") else 1
     shape = "x".join(str(size) for size in ([batch] if batch > 1 else []) + dims)

@@ -95,7 +95,7 @@ def _family_files(kernel: str) -> dict[str, Path]:
 
 def _path_of(kernel: str | os.PathLike[str], family: str) -> Path:
     text = os.fspath(kernel)
-    if text.endswith(".toml"):
+    if text.endswith(".toml") or os.path.isdir(text):
         return find_content("space", "spaces", text)
     if "/" in text:
         text, _, family = text.partition("/")

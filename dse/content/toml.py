@@ -16,7 +16,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         UserError: unreadable file, text that is not UTF-8, or a syntax error (with its line and column).
     """
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
