@@ -85,8 +85,8 @@ def _from_python(path: Path) -> list[tuple[str, Any]]:
 
 def _from_json(path: Path) -> list[tuple[str, Any]]:
     try:
-        content = json.loads(path.read_text())
-    except (ValueError, OSError) as error:
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
+    except (ValueError, OSError, RecursionError) as error:
         raise UserError(f"{path} is not readable JSON: {error}") from None
     if not isinstance(content, list):
         raise UserError(f"{path} must hold a list of objects, one a candidate, not {type(content).__name__}")
@@ -94,9 +94,21 @@ def _from_json(path: Path) -> list[tuple[str, Any]]:
 
 
 def _from_csv(path: Path) -> list[tuple[str, Any]]:
-    with path.open(newline="") as file:
-        reader = csv.DictReader(file)
-        return [(f"line {reader.line_num}", {k: v for k, v in row.items() if v not in ("", None)}) for row in reader]
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file, skipinitialspace=True)
+            rows = [(reader.line_num, row) for row in reader]
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not UTF-8 text: byte {error.start}") from None
+    except (OSError, csv.Error) as error:
+        raise UserError(f"cannot read {path}: {error}") from None
+    for line, row in rows:
+        if None in row:
+            raise UserError(f"{path}, line {line}: more values than line 1 names columns")
+    return [
+        (f"line {line}", {name.strip(): value for name, value in row.items() if value not in ("", None)})
+        for line, row in rows
+    ]
 
 
 def _listed(name: str, content: list[Any]) -> list[tuple[str, Any]]:

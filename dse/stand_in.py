@@ -7,10 +7,11 @@ answers to any attribute, so that kernels in the same file can be defined though
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import os
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -72,12 +73,12 @@ class Autotuned(Anything):
 
 
 def run_file(path: Path) -> dict[str, Any]:
-    """The global names of a Python file after running it.
+    """The global names of a Python file after running it. What it prints goes to standard error.
 
     Raises:
-        UserError: the file raises an error; the message names the line.
+        UserError: the file raises an error or exits; the message names the line.
     """
-    with _stand_ins(), _on_path(path.parent):
+    with _stand_ins(), _on_path(path.parent), _printing_to_stderr():
         spec = importlib.util.spec_from_file_location(_MODULE, path)
         if spec is None or spec.loader is None:
             raise UserError(f"{path} is not a Python file")
@@ -86,8 +87,10 @@ def run_file(path: Path) -> dict[str, Any]:
             spec.loader.exec_module(module)
         except SyntaxError as error:
             raise UserError(f"{path}, line {error.lineno}: {error.msg}") from None
-        except Exception as error:
-            raise UserError(f"{path}, line {_line(error, path)}: running the file raised {error!r}") from None
+        except (Exception, SystemExit) as error:
+            raise UserError(
+                f"{path}, line {_line(error, path.absolute())}: running the file raised {error!r}"
+            ) from None
         return dict(vars(module))
 
 
@@ -139,6 +142,19 @@ def _stand_ins() -> Iterator[None]:
         sys.meta_path.remove(finder)
         for name in [name for name in sys.modules if name.partition(".")[0] in missing]:
             del sys.modules[name]
+
+
+@contextmanager
+def _printing_to_stderr() -> Iterator[None]:
+    sys.stdout.flush()
+    kept = os.dup(1)  # what child processes print, too
+    os.dup2(2, 1)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ What a config says and what the compiler decides by itself (stated here because 
 * Results reach memory through shared memory (a staged epilogue).
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -188,6 +189,6 @@ def _whole(name: str, value: Any, where: str) -> int:
         number = float(value)
     except (TypeError, ValueError):
         number = float("nan")
-    if number != number or number != int(number):
+    if not math.isfinite(number) or number != int(number):
         raise UserError(f"{where}: {name} = {value!r} is not a whole number")
     return int(number)

@@ -7,6 +7,7 @@ import pytest
 from cli_run import answer, json_answer
 
 from dse import rank
+from dse.cli import main
 from dse.errors import UserError
 from dse.problem import gemm_problem
 from dse.triton_config import TritonConfig, TritonGpu, config_of, schedule_of
@@ -160,3 +161,50 @@ def test_two_ctas_on_blackwell_are_a_pair():
     assert family == "tcgen05"
     assert (schedule["cta_pair"], schedule["tile_m"], schedule["cluster_m"]) == (1, 128, 2)
     assert config_of(schedule, family, gemm_problem(SHAPE), BLACKWELL) == config
+
+
+def test_what_a_python_file_prints_is_not_part_of_the_answer(configs, capfd):
+    noise = 'print("printed")\nimport subprocess\nsubprocess.run(["echo", "by a child"])\n'
+    configs.write_text(noise + CONFIGS)
+    assert main(["rank", str(configs), "--shape", SHAPE, "--json"]) == 0
+    shown = capfd.readouterr()
+    assert len(json.loads(shown.out)["candidates"]) == 4
+    assert "printed" in shown.err
+    assert "by a child" in shown.err
+
+
+@pytest.mark.parametrize("line", ["raise RuntimeError('boom')", "import sys; sys.exit(0)"])
+def test_a_python_file_that_ends_early_names_its_line(line, tmp_path, monkeypatch, capsys):
+    (tmp_path / "mine.py").write_text(f"x = 1\n{line}\n")
+    monkeypatch.chdir(tmp_path)
+    code, out, err = answer(capsys, "rank", "mine.py", "--shape", SHAPE)
+    assert (code, out) == (2, "")
+    assert "mine.py, line 2: running the file raised" in err
+
+
+BLOCKS = "BLOCK_M,BLOCK_N,BLOCK_K"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "text"),
+    [
+        ("a.json", b"[" * 100_000, "is not readable JSON"),
+        ("a.json", b'[{"BLOCK_M":1e400,"BLOCK_N":64,"BLOCK_K":64}]', "BLOCK_M = inf is not a whole number"),
+        ("a.json", b'[{"BLOCK_M":"\xff"}]', "is not readable JSON"),
+        ("a.csv", f"{BLOCKS}\n64,64,64,1\n".encode(), "a.csv, line 2: more values than line 1 names columns"),
+        ("a.csv", f"{BLOCKS}\n64,".encode() + b"\xff,64\n", "a.csv is not UTF-8 text"),
+    ],
+)
+def test_unreadable_files(name, content, text, tmp_path, capsys):
+    (tmp_path / name).write_bytes(content)
+    code, out, err = answer(capsys, "rank", tmp_path / name, "--shape", SHAPE)
+    assert (code, out) == (2, "")
+    assert text in err
+
+
+def test_files_as_spreadsheets_write_them(tmp_path, capsys):
+    (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbfBLOCK_M, BLOCK_N , BLOCK_K\r\n64, 64, 64\r\n\r\n")
+    (tmp_path / "a.json").write_bytes(b'\xef\xbb\xbf[{"BLOCK_M": 64, "BLOCK_N": "64", "BLOCK_K": 64}]')
+    for name in ("a.csv", "a.json"):
+        (row,) = json_answer(capsys, "rank", tmp_path / name, "--shape", SHAPE)["candidates"]
+        assert (row["tile_m"], row["tile_n"], row["tile_k"]) == (64, 64, 64)
