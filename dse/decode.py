@@ -80,11 +80,13 @@ def _read(table: _Table, entry: jax.Array, dtype: Any) -> dict[str, jax.Array]:
 def _tables(space: "Space") -> tuple[dict[str, int], list[_Table]]:
     """Fields with one value, and tables of neighbouring axes, outermost first."""
     constants = dict(space.fixed)
+    for axis in space.axes:  # also a field that only shares an axis with others that vary
+        constants |= {name: axis.column(name)[0] for name in axis.fields if len(set(axis.column(name))) == 1}
     groups: list[list[int]] = []
     for place, axis in reversed(list(enumerate(space.axes))):
         if axis.radix == 1:
-            constants |= dict(zip(axis.fields, axis.values[0], strict=True))
-        elif groups and _fits_one_word([space.axes[at] for at in (place, *groups[0])]):
+            continue
+        if groups and _fits_one_word([space.axes[at] for at in (place, *groups[0])]):
             groups[0].insert(0, place)
         else:
             groups.insert(0, [place])
@@ -109,6 +111,8 @@ def _build(axes: "tuple[Axis, ...]", places: tuple[int, ...]) -> _Table:
     for place, digit in zip(places, digits, strict=True):
         for name in axes[place].fields:
             column = axes[place].column(name)
+            if len(set(column)) == 1:
+                continue
             bits = _bits(column)
             if used + bits > WORD_BITS:
                 words.append(np.zeros_like(words[0]))

@@ -27,11 +27,14 @@ class Kernel:
         name: as on the command line.
         problem: makes the user's problem record from a shape and choices.
         schedule_fields: names of the schedule's fields, in the order of its record.
+        compiled_fields: fields that decide what has to be computed at all: a sweep compiles the model once for each
+            value of theirs that the space holds apart, see `Space.split`.
     """
 
     name: str
     problem: Callable[..., GemmProblem]
     schedule_fields: tuple[str, ...]
+    compiled_fields: tuple[str, ...] = ()
 
     def schedule(self, columns: Mapping[str, Any]) -> Any:
         """The model's schedule record from one array (or number) a field."""
@@ -49,7 +52,12 @@ class Kernel:
 def _gemm() -> Kernel:
     from jaxmodel.types import GemmSchedule
 
-    return Kernel(name="gemm", problem=gemm_problem, schedule_fields=tuple(f.name for f in fields(GemmSchedule)))
+    return Kernel(
+        name="gemm",
+        problem=gemm_problem,
+        schedule_fields=tuple(f.name for f in fields(GemmSchedule)),
+        compiled_fields=("stream_k",),
+    )
 
 
 KERNELS: dict[str, Callable[[], Kernel]] = {"gemm": _gemm}

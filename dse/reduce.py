@@ -1,7 +1,7 @@
 """What happens to one chunk on the device: decode, evaluate, and decide which few candidates the host must see."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -47,17 +47,24 @@ class ChunkSpec:
         cache, which makes it a fifth faster than whole chunks of 2^16; an accelerator takes the chunk as a whole."""
         return self.lanes if self.compact else min(self.lanes, CPU_BLOCK_LANES)
 
+    def without_space(self) -> "ChunkSpec":
+        """The spec as far as the reduction is concerned: parts of a space share one."""
+        return replace(self, space_hash="", space=None)
+
     def start_digits_of(self, start: int) -> np.ndarray:
         """Where the blocks of the chunk that starts at this index start, int32[blocks, axes]."""
         starts = range(start, start + self.lanes, self.block_lanes)
         return np.stack([self.space.start_digits(min(at, self.space.size - 1)) for at in starts])
 
 
-def chunk_spec(job: SweepJob, lanes: int, compact: bool = False, everything: bool = False) -> ChunkSpec:
-    """What a job's chunks compile to."""
+def chunk_spec(
+    job: SweepJob, lanes: int, compact: bool = False, everything: bool = False, space: Any = None
+) -> ChunkSpec:
+    """What a job's chunks compile to, in the whole space or in a part of it."""
+    space = space or job.space
     return ChunkSpec(
-        space_hash=job.space.hash,
-        space=job.space,
+        space_hash=space.hash,
+        space=space,
         kernel=job.model,
         columns=job.columns,
         objectives=len(job.objectives),

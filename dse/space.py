@@ -114,6 +114,27 @@ class Space:
         """
         return replace(self, axes=restrict_axes(self.axes, restrictions, self.fixed, self.codes, self.name))
 
+    def split(self, names: Sequence[str]) -> "tuple[tuple[int, Space], ...]":
+        """The space as consecutive parts in each of which these fields have one value, as far as its outermost axis
+        decides them.
+
+        Returns:
+            (index at which the part starts, the part as a space of its own) in order; one part where the outermost
+            axis sets none of the fields.
+        """
+        place = next((at for at, radix in enumerate(self.radices) if radix > 1), 0)
+        axis = self.axes[place]
+        columns = [axis.column(name) for name in names if name in axis.fields]
+        kinds = list(zip(*columns, strict=True)) if columns else [()] * axis.radix
+        parts, first = [], 0
+        for digit in range(1, axis.radix + 1):
+            if digit == axis.radix or kinds[digit] != kinds[first]:
+                kept = replace(axis, values=axis.values[first:digit], labels=axis.labels[first:digit])
+                axes = (*self.axes[:place], kept, *self.axes[place + 1 :])
+                parts.append((first * self.strides[place], replace(self, axes=axes)))
+                first = digit
+        return tuple(parts)
+
     def digits(self, index: int) -> tuple[int, ...]:
         """An index's digits, an axis each.
 

@@ -39,6 +39,11 @@ def floor_div_by_reciprocal(a: Array, b: Array) -> Array:
     return jnp.floor((a + 0.5) * (1.0 / b))
 
 
+def ceil_div_by_reciprocal(a: Array, b: Array) -> Array:
+    """`ceil_div` for a + b < 2^22, at the price of `floor_div_by_reciprocal`."""
+    return floor_div_by_reciprocal(a + (b - 1.0), b)
+
+
 def power_of_two_gcd(a: Array, b: Array) -> Array:
     """Largest power of two that divides both: their greatest common divisor where either is a power of two.
 

@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 
-from ._exact import ceil_div, floor_div
+from ._exact import ceil_div_by_reciprocal, floor_div_by_reciprocal
 from ._pytree import pytree
 from .machine import Gpu
 from .types import Array, Floats
@@ -21,8 +21,8 @@ class Footprint:
 
 
 def round_up(value: Floats, multiple: Floats) -> Floats:
-    """The smallest multiple of `multiple` that is not below `value` (whole numbers below 2^24)."""
-    return ceil_div(value, multiple) * multiple
+    """The smallest multiple of `multiple` that is not below `value` (whole numbers below 2^22)."""
+    return ceil_div_by_reciprocal(value, multiple) * multiple
 
 
 def warp_registers(per_thread: Floats, gpu: Gpu) -> Floats:
@@ -36,15 +36,14 @@ def residency(footprint: Footprint, gpu: Gpu) -> tuple[Floats, Floats]:
     Returns:
         (resident CTAs, 0 where one does not fit; index into `OCCUPANCY_LIMITERS` of the resource that limits them).
     """
-    warps = ceil_div(footprint.threads, WARP)
-    tmem = jnp.where(
-        footprint.tmem_columns > 0, floor_div(gpu.tmem_columns, jnp.maximum(footprint.tmem_columns, 1.0)), jnp.inf
-    )
+    warps = ceil_div_by_reciprocal(footprint.threads, WARP)
+    tmem = floor_div_by_reciprocal(gpu.tmem_columns, jnp.maximum(footprint.tmem_columns, 1.0))
+    tmem = jnp.where(footprint.tmem_columns > 0, tmem, jnp.inf)
     limits = (
-        floor_div(gpu.smem_per_sm_bytes, footprint.smem_bytes + gpu.smem_reserve_bytes),
-        floor_div(gpu.registers_per_sm, footprint.registers),
-        floor_div(gpu.threads_per_sm, warps * WARP),
-        floor_div(gpu.warps_per_sm, warps),
+        floor_div_by_reciprocal(gpu.smem_per_sm_bytes, footprint.smem_bytes + gpu.smem_reserve_bytes),
+        floor_div_by_reciprocal(gpu.registers_per_sm, footprint.registers),
+        floor_div_by_reciprocal(gpu.threads_per_sm, warps * WARP),
+        floor_div_by_reciprocal(gpu.warps_per_sm, warps),
         gpu.ctas_per_sm,
         tmem,
     )

@@ -1,6 +1,11 @@
 """Why a schedule cannot run: codes in the arrays, words here. Code 0 is feasible."""
 
+from collections.abc import Sequence
 from enum import IntEnum
+
+import jax.numpy as jnp
+
+from .types import Bools, Floats
 
 
 class Reason(IntEnum):
@@ -44,3 +49,15 @@ ADVICE: dict[Reason, str] = {
     Reason.TILE_COUNT: "2^24 tiles or more: larger tiles, or split the problem",
     Reason.SAME_ORDER: "same launch order as a smaller swizzle or the other raster axis, kept once",
 }
+
+
+def first_reason(checks: Sequence[tuple[Bools, Reason]]) -> Floats:
+    """The code of the first check that holds, 0 where none does.
+
+    Args:
+        checks: (where it holds, its reason), in the order in which a compiler or the launch would find them.
+    """
+    reason = 0.0
+    for failed, code in reversed(checks):
+        reason = jnp.where(failed, float(code), reason)
+    return reason

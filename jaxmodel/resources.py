@@ -26,10 +26,13 @@ class Demand:
     net_bytes: Array = 0.0
 
 
+SHARED = tuple(name in ("l2", "ddr", "net") for name in PIPELINES)
+
+
 def sm_rates(gpu: Gpu) -> tuple[Floats, ...]:
     """One SM's rate on each pipeline when it has the shared ones to itself: flop/s, op/s or bytes/s.
 
-    A rate of 0 means that the part has no such pipeline: it is then never asked (0 / 0 is taken as 0 busy seconds).
+    A rate of 0 means that the part has no such pipeline.
     """
     clock = gpu.clock_hz
     port = gpu.sm_port_bytes_per_clock * clock
@@ -48,11 +51,9 @@ def sm_rates(gpu: Gpu) -> tuple[Floats, ...]:
     )
 
 
-SHARED = tuple(name in ("l2", "ddr", "net") for name in PIPELINES)
-
-
-def busy_seconds(demand: Demand, gpu: Gpu, active_sms: Floats) -> tuple[Floats, ...]:
-    """Seconds each pipeline of one SM is busy with one action while `active_sms` SMs draw on the shared ones."""
+def sm_seconds(demand: Demand, gpu: Gpu) -> tuple[Floats, ...]:
+    """Seconds each pipeline of one SM is busy with one action when it has the shared ones to itself; 0 where the part
+    has no such pipeline. The GPU's rates are inverted once, so that a candidate costs a multiplication each."""
     amounts = (
         demand.tensor_flop,
         demand.cuda_flop,
@@ -64,17 +65,21 @@ def busy_seconds(demand: Demand, gpu: Gpu, active_sms: Floats) -> tuple[Floats, 
         demand.ddr_bytes,
         demand.net_bytes,
     )
-    busy = []
-    for amount, rate, shared in zip(amounts, sm_rates(gpu), SHARED, strict=True):
-        seconds = jnp.where(jnp.asarray(rate) > 0, amount / jnp.where(jnp.asarray(rate) > 0, rate, 1.0), 0.0)
-        busy.append(seconds * active_sms if shared else seconds)
-    return tuple(busy)
+    return tuple(amount * _inverse(rate) for amount, rate in zip(amounts, sm_rates(gpu), strict=True))
+
+
+def busy_seconds(demand: Demand, gpu: Gpu, active_sms: Floats) -> tuple[Floats, ...]:
+    """Seconds each pipeline of one SM is busy with one action while `active_sms` SMs draw on the shared ones."""
+    alone = sm_seconds(demand, gpu)
+    return tuple(s * active_sms if shared else s for s, shared in zip(alone, SHARED, strict=True))
 
 
 def chip_seconds(demand: Demand, actions: Floats, gpu: Gpu) -> tuple[Floats, ...]:
     """Seconds each pipeline needs for `actions` equal actions with every SM at its peak: a lower bound each."""
-    busy = busy_seconds(demand, gpu, 1.0)
-    return tuple(
-        seconds * actions if shared else seconds * actions / gpu.sm_count
-        for seconds, shared in zip(busy, SHARED, strict=True)
-    )
+    alone, an_sm = sm_seconds(demand, gpu), 1.0 / gpu.sm_count
+    return tuple(s * actions if shared else s * actions * an_sm for s, shared in zip(alone, SHARED, strict=True))
+
+
+def _inverse(rate: Floats) -> Floats:
+    there = jnp.asarray(rate) > 0
+    return jnp.where(there, 1.0 / jnp.where(there, rate, 1.0), 0.0)

@@ -9,7 +9,16 @@ import numpy as np
 
 from ..job import SweepJob
 from ..platform import is_accelerator
-from ..reduce import Bounds, Evaluated, chunk_spec, compiled_model, compiled_reduction, counts_of, survivors_of
+from ..reduce import (
+    Bounds,
+    ChunkSpec,
+    Evaluated,
+    chunk_spec,
+    compiled_model,
+    compiled_reduction,
+    counts_of,
+    survivors_of,
+)
 from ..state import BoundsKeeper, Collector, Range, SweepState
 from . import PartSink
 
@@ -36,25 +45,40 @@ class ChunkRunner:
         device = device if device is not None else jax.devices()[0]
         compact = is_accelerator(device) if compact is None else compact
         self.lanes = chunk_lanes(job, device)
-        self.spec = chunk_spec(job, self.lanes, compact, everything)
         self._job = job
-        self._model = compiled_model(self.spec)
-        self._reduce = compiled_reduction(self.spec)
         self._fixed = jax.device_put((job.problem_arrays, job.gpu), device)
-        self._first_call = threading.Lock()
-        self._compiled = False
+        parts = job.space.split(getattr(job.model, "compiled_fields", ()))
+        self._parts = [_Part(at, chunk_spec(job, self.lanes, compact, everything, space)) for at, space in parts]
+
+    def chunks(self, start: int, stop: int) -> Iterator[Range]:
+        """[start, stop) cut into what `run` takes: at most `lanes` indices of one part of the space."""
+        for part in self._parts:
+            yield from cut(max(start, part.start), min(stop, part.stop), self.lanes, max(start, part.start))
 
     def run(self, start: int, stop: int, bounds: Bounds, collector: Collector) -> Evaluated:
-        """Evaluates [start, stop), at most `lanes` indices, and adds the outcome to the collector."""
-        with contextlib.nullcontext() if self._compiled else self._first_call:  # one compiles, the others wait
-            evaluated = self._model(self.spec.start_digits_of(start), *self._fixed)
-            reduced = self._reduce(
+        """Evaluates one of `chunks` and adds the outcome to the collector."""
+        part = next(part for part in self._parts if part.start <= start < part.stop)
+        spec = part.spec
+        with contextlib.nullcontext() if part.compiled else part.first_call:  # one compiles, the others wait
+            evaluated = compiled_model(spec)(spec.start_digits_of(start - part.start), *self._fixed)
+            reduced = compiled_reduction(spec.without_space())(
                 evaluated.values, evaluated.reason, np.int32(stop - start), bounds.threshold, bounds.pivots
             )
-            self._compiled = True
-        lanes, values = survivors_of(self.spec, evaluated, reduced)
-        collector.add(start, stop, counts_of(self.spec, reduced), lanes + (start - self._job.start), values)
+            part.compiled = True
+        lanes, values = survivors_of(spec, evaluated, reduced)
+        collector.add(start, stop, counts_of(spec, reduced), lanes + (start - self._job.start), values)
         return evaluated
+
+
+class _Part:
+    """A stretch of the space with a compiled function of its own."""
+
+    def __init__(self, start: int, spec: ChunkSpec) -> None:
+        self.start = start
+        self.stop = start + spec.space.size
+        self.spec = spec
+        self.first_call = threading.Lock()
+        self.compiled = False
 
 
 def chunk_lanes(job: SweepJob, device: Any) -> int:
@@ -104,7 +128,7 @@ def run_task(
     Where rows go to a sink, the task counts only as a whole: a stop, or an error, leaves neither a part nor anything
     in the collector. Else `after_chunk` may take what was collected after every chunk.
     """
-    chunks = cut(*task, runner.lanes, task[0])
+    chunks = runner.chunks(*task)
     if sink is None:
         for start, stop in chunks:
             if stopped():

@@ -8,16 +8,16 @@ import dataclasses
 
 import jax.numpy as jnp
 
-from .._exact import ceil_div, floor_div
+from .._exact import ceil_div, ceil_div_by_reciprocal, floor_div, floor_div_by_reciprocal
 from .._pytree import pytree
 from ..energy import kernel_joules
 from ..machine import Gpu
 from ..occupancy import cluster_sms, residency
-from ..reasons import Reason
+from ..reasons import Reason, first_reason
 from ..resources import Demand, busy_seconds, chip_seconds
-from ..types import BOUNDS, PIPELINES, Array, Cost, Floats, Gemm, GemmSchedule
+from ..types import BOUNDS, PIPELINES, Array, Bools, Cost, Floats, Gemm, GemmSchedule
 from ..waves import KernelTimes, TileTimes, WaveTimes, kernel_times, wave_times
-from .gemm_footprint import executed_tile, footprint, registers_per_thread, schedule_reason
+from .gemm_footprint import executed_tile, footprint, footprint_checks, registers_per_thread
 from .gemm_traffic import Traffic, operand_traffic, partial_tiles
 
 TILES_EXACT = 2.0**24  # whole numbers that float32 holds exactly
@@ -66,7 +66,8 @@ def grid(problem: Gemm, schedule: GemmSchedule, resident: Floats, gpu: Gpu) -> G
     k_steps = ceil_div(ceil_div(problem.k, schedule.tile_k), schedule.split_k)
     resident = jnp.maximum(resident, 1.0)
     placeable = jnp.maximum(cluster_sms(cluster, gpu), 1.0)
-    sms = floor_div(jnp.maximum(jnp.minimum(placeable, gpu.sm_count - schedule.sms_free), cluster), cluster) * cluster
+    allowed = jnp.maximum(jnp.minimum(placeable, gpu.sm_count - schedule.sms_free), cluster)
+    sms = floor_div_by_reciprocal(allowed, cluster) * cluster
     return Grid(
         rows=rows,
         cols=cols,
@@ -85,7 +86,8 @@ def loop_demand(problem: Gemm, schedule: GemmSchedule, gpu: Gpu, traffic: Traffi
     pair_share = jnp.where(schedule.cta_pair > 0, 0.5, 1.0)  # each CTA of a pair holds half of the columns operand
     a_tile = tile.m * tile.k * problem.a_bytes
     b_tile = tile.n * pair_share * tile.k * problem.b_bytes
-    direct_reads = a_tile * ceil_div(tile.n, mma.n_max) + b_tile * ceil_div(tile.m, mma.m)
+    column_blocks, row_blocks = ceil_div_by_reciprocal(tile.n, mma.n_max), ceil_div_by_reciprocal(tile.m, mma.m)
+    direct_reads = a_tile * column_blocks + b_tile * row_blocks
     warp_reads = a_tile * schedule.warps_n + b_tile * schedule.warps_m
     reads = jnp.where(mma.operands_in_smem > 0, direct_reads, warp_reads)
     return Demand(
@@ -187,7 +189,7 @@ def run_waves(
     def wave(tiles: Floats) -> tuple[WaveTimes, TileTimes]:
         active = jnp.maximum(jnp.minimum(tiles, cut.sms), 1.0)
         tile = tile_times(loop, store, cut, latency_s, gpu, active)
-        resident = jnp.maximum(ceil_div(tiles, cut.sms), 1.0)
+        resident = jnp.maximum(ceil_div_by_reciprocal(tiles, cut.sms), 1.0)
         return wave_times(tile, resident, cut.k_steps, schedule.stages, overlapped), tile
 
     main, tile = wave(in_main)
@@ -223,8 +225,8 @@ def cost(problem: Gemm, schedule: GemmSchedule, gpu: Gpu) -> Cost:
     resident, limiter = residency(occupied, gpu)
     cut = grid(problem, schedule, resident, gpu)
     shared = jnp.where(schedule.stream_k > 0, cut.tiles - floor_div(cut.tiles, cut.slots) * cut.slots, 0.0)
-    reason = schedule_reason(problem, schedule, gpu, occupied, resident, cut.rows, cut.cols)
-    reason = _launch_reason(reason, schedule, problem, cut, shared, gpu)
+    checks = footprint_checks(problem, schedule, gpu, occupied, resident, cut.rows, cut.cols)
+    checks += _launch_checks(schedule, problem, cut, shared, gpu)
 
     traffic = operand_traffic(problem, schedule, gpu, cut.rows, cut.cols, cut.sms, cut.slots)
     shares_a_tile = (schedule.stream_k > 0) & (cut.tiles < cut.slots)
@@ -252,11 +254,11 @@ def cost(problem: Gemm, schedule: GemmSchedule, gpu: Gpu) -> Cost:
     read_bytes = steps * loop.ddr_bytes + outputs * problem.c_in_bytes + spill
     pace_s = jnp.maximum(tile.load_s, tile.compute_s)
     in_main = jnp.where(schedule.stream_k > 0, cut.slots, jnp.minimum(cut.tiles, cut.slots))
-    resident_now = ceil_div(in_main, cut.sms)
+    resident_now = ceil_div_by_reciprocal(in_main, cut.sms)
     starved = load_latency_s + tile.load_s + tile.compute_s > schedule.stages * resident_now * pace_s
     return Cost(
         latency_s=latency_s,
-        reason=reason,
+        reason=first_reason(checks),
         bound=what_binds(pipeline_s, latency_s, gpu.launch_overhead_s + reduction_s, times.epilogue_s, starved),
         pipeline_s=pipeline_s,
         prologue_s=times.prologue_s,
@@ -299,19 +301,16 @@ def _with_k_steps(cut: Grid, k_steps: Floats) -> Grid:
     )
 
 
-def _launch_reason(
-    reason: Floats, schedule: GemmSchedule, problem: Gemm, cut: Grid, shared: Floats, gpu: Gpu
-) -> Floats:
+def _launch_checks(
+    schedule: GemmSchedule, problem: Gemm, cut: Grid, shared: Floats, gpu: Gpu
+) -> list[tuple[Bools, Reason]]:
     cluster = schedule.cluster_m * schedule.cluster_n
     unshared = (shared < 1) | (cut.tiles * cut.k_steps < cut.slots)
-    checks = (
+    return [
         (cluster_sms(cluster, gpu) < 1, Reason.CLUSTER),
         (gpu.sm_count - schedule.sms_free < cluster, Reason.SMS_FREE),
         ((schedule.split_k > 1) & (schedule.split_k > ceil_div(problem.k, schedule.tile_k)), Reason.SPLIT_K),
         ((schedule.stream_k > 0) & (unshared | (schedule.split_k > 1)), Reason.STREAM_K),
         ((schedule.epilogue >= 2) & (schedule.persistent + schedule.stream_k < 1), Reason.EPILOGUE),
         (cut.tiles >= TILES_EXACT, Reason.TILE_COUNT),
-    )
-    for failed, code in checks:
-        reason = jnp.where((reason < 1) & failed, float(code), reason)
-    return reason
+    ]

@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 
-from .._exact import ceil_div, floor_div
+from .._exact import ceil_div_by_reciprocal, floor_div_by_reciprocal
 from .._pytree import pytree
 from ..machine import Gpu
 from ..occupancy import WARP, Footprint, round_up, warp_registers
@@ -74,7 +74,7 @@ def footprint(problem: Gemm, schedule: GemmSchedule, gpu: Gpu) -> Footprint:
     in_tmem = gpu.mma.accumulator_in_tmem > 0
     groups = jnp.where(overlapped & jnp.logical_not(in_tmem), 2.0, 1.0)
     warps = schedule.warps_m * schedule.warps_n * groups
-    producer_warps = ceil_div(gpu.mma.async_copy_threads, WARP)
+    producer_warps = ceil_div_by_reciprocal(gpu.mma.async_copy_threads, WARP)
     registers = warps * warp_registers(registers_per_thread(problem, schedule, gpu), gpu)
     registers = registers + producer_warps * warp_registers(PRODUCER_REGISTERS, gpu)
     columns = tile.n * jnp.where(overlapped, 2.0, 1.0)
@@ -86,10 +86,10 @@ def footprint(problem: Gemm, schedule: GemmSchedule, gpu: Gpu) -> Footprint:
     )
 
 
-def schedule_reason(
+def footprint_checks(
     problem: Gemm, schedule: GemmSchedule, gpu: Gpu, occupied: Footprint, resident: Floats, rows: Floats, cols: Floats
-) -> Floats:
-    """The first `Reason` why this schedule's CTA cannot be built, or why its launch order is kept elsewhere; else 0."""
+) -> list[tuple[Bools, Reason]]:
+    """Why a schedule's CTA cannot be built, or why its launch order is kept elsewhere: (where it holds, reason)."""
     tile = executed_tile(problem, schedule, gpu)
     mma = gpu.mma
     warps_m = jnp.where(mma.operands_in_smem > 0, schedule.warps_m / 4.0, schedule.warps_m)
@@ -99,7 +99,7 @@ def schedule_reason(
     uneven_pair = _uneven(schedule.cluster_m, 2.0) | _uneven(schedule.tile_n, 2.0 * mma.n)
     uneven_pair = uneven_pair | (schedule.tile_m < mma.m) | (mma.accumulator_in_tmem < 1)
     align = jnp.minimum(problem.a_align_bytes, problem.b_align_bytes)
-    checks = (
+    return [
         (larger, Reason.MMA_SHAPE),
         (uneven, Reason.WARP_TILE),
         ((schedule.cta_pair > 0) & uneven_pair, Reason.CTA_PAIR),
@@ -111,19 +111,15 @@ def schedule_reason(
         (occupied.tmem_columns > gpu.tmem_columns, Reason.TMEM),
         (resident < 1, Reason.SMEM),
         (_same_order(schedule, rows, cols), Reason.SAME_ORDER),
-    )
-    reason = jnp.zeros_like(jnp.asarray(occupied.smem_bytes))
-    for failed, code in checks:
-        reason = jnp.where((reason < 1) & failed, float(code), reason)
-    return reason
+    ]
 
 
 def _uneven(extent: Floats, part: Floats) -> Bools:
-    return extent - floor_div(extent, part) * part > 0
+    return extent - floor_div_by_reciprocal(extent, part) * part > 0
 
 
 def _same_order(schedule: GemmSchedule, rows: Floats, cols: Floats) -> Bools:
-    rows, cols = floor_div(rows, schedule.cluster_m), floor_div(cols, schedule.cluster_n)
+    rows, cols = rows / schedule.cluster_m, cols / schedule.cluster_n  # whole clusters: exact
     narrow = jnp.where(schedule.raster_along_n > 0, rows, cols)
     one_line = (jnp.minimum(rows, cols) < 2) & ((schedule.raster_along_n > 0) | (schedule.swizzle > 1))
     return one_line | ((schedule.swizzle > 1) & (schedule.swizzle >= narrow))
