@@ -8,7 +8,7 @@ from ._pytree import pytree
 
 Array: TypeAlias = Any  # a jax or numpy array, or a Python number; fields are documented where they are declared
 Floats: TypeAlias = Float[Any, "*#cfg"] | float | int  # floats that broadcast, e.g. one a candidate, or a constant
-Bools: TypeAlias = Bool[Any, "*#cfg"]
+Bools: TypeAlias = Bool[Any, "*#cfg"] | bool
 
 PIPELINES = ("tensor", "cuda", "sfu", "tmem", "smem", "l15", "l2", "ddr", "net")
 

@@ -1,6 +1,6 @@
 """The best predicted latency of many problems over one space: problems x schedules in batches."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from ..content.gpu import GpuFile
 from ..errors import UserError
-from ..kernel import get_kernel
+from ..kernel import Kernel, get_kernel
 from ..problem import GemmProblem
 from ..space import Space
 
@@ -52,25 +52,21 @@ def best_schedules(problems: Sequence[GemmProblem], space: Space, gpu: GpuFile, 
 
 
 class BatchedMinimum:
-    """A set of schedules, ready to be minimised over for any problems and any numbers of a GPU without retracing."""
+    """A set of schedules, ready to be minimised over for any problems and any numbers of a GPU without retracing.
 
-    def __init__(self, columns: dict[str, np.ndarray], kernel_name: str) -> None:
-        import jax
-        import jax.numpy as jnp
+    Args:
+        columns: schedule field -> one number a schedule.
+        kernel_name: of the cost model; the fields it compiles apart (`Kernel.compiled_fields`) cut the set into groups.
+    """
 
+    def __init__(self, columns: Mapping[str, np.ndarray], kernel_name: str) -> None:
         kernel = get_kernel(kernel_name)
-        self._schedule = kernel.schedule(
-            {name: np.asarray(values, np.float32)[None, :] for name, values in columns.items()}
-        )
-        self._batch = max(BATCH_LANES // len(next(iter(columns.values()))), 1)
-
-        def fastest(problem: Any, schedule: Any, gpu: Any) -> tuple[Any, Any]:
-            cost = kernel.cost(problem, schedule, gpu)
-            runs = (cost.reason == 0) | (cost.reason == SAME_ORDER)
-            latency = jnp.where(runs, cost.latency_s, jnp.inf)
-            return jnp.min(latency, axis=1), jnp.argmin(latency, axis=1)
-
-        self._fastest = jax.jit(fastest)
+        kinds = np.stack([np.ones(len(next(iter(columns.values())))), *(columns[f] for f in kernel.compiled_fields)], 1)
+        _, group = np.unique(kinds, axis=0, return_inverse=True)
+        self._groups = [
+            _Group(kernel, {name: values[places] for name, values in columns.items()}, places)
+            for places in (np.flatnonzero(group == number) for number in range(group.max() + 1))
+        ]
 
     def __call__(self, problems: Sequence[GemmProblem], gpu: Any) -> tuple[np.ndarray, np.ndarray]:
         """(latency in seconds, place of the fastest schedule among the columns), one entry a problem."""
@@ -78,6 +74,35 @@ class BatchedMinimum:
 
     def over(self, stacked: Any, gpu: Any) -> tuple[np.ndarray, np.ndarray]:
         """The same for problems that were stacked before."""
+        found = [group.over(stacked, gpu) for group in self._groups]
+        latency = np.stack([seconds for seconds, _ in found])
+        place = np.stack([where for _, where in found])
+        best = np.argmin(latency, axis=0)
+        rows = np.arange(latency.shape[1])
+        return latency[best, rows], place[best, rows]
+
+
+class _Group:
+    """Schedules that one compiled function evaluates."""
+
+    def __init__(self, kernel: Kernel, columns: Mapping[str, np.ndarray], places: np.ndarray) -> None:
+        import jax
+        import jax.numpy as jnp
+
+        constants = {name: np.float32(columns[name][0]) for name in kernel.compiled_fields}
+        self._columns = {name: np.float32(values)[None, :] for name, values in columns.items() if name not in constants}
+        self._places = places
+        self._batch = max(BATCH_LANES // len(places), 1)
+
+        def fastest(problem: Any, columns: dict[str, Any], gpu: Any) -> tuple[Any, Any]:
+            cost = kernel.cost(problem, kernel.schedule(columns | constants), gpu)
+            runs = (cost.reason == 0) | (cost.reason == SAME_ORDER)
+            latency = jnp.where(runs, cost.latency_s, jnp.inf)
+            return jnp.min(latency, axis=1), jnp.argmin(latency, axis=1)
+
+        self._fastest = jax.jit(fastest)
+
+    def over(self, stacked: Any, gpu: Any) -> tuple[np.ndarray, np.ndarray]:
         import jax
 
         count = len(stacked.m)
@@ -85,11 +110,11 @@ class BatchedMinimum:
         for start in range(0, count, self._batch):
             rows = np.minimum(np.arange(start, start + self._batch), count - 1)  # one compiled shape: the tail repeats
             part = jax.tree.map(lambda leaf, rows=rows: leaf[rows], stacked)
-            seconds, where = self._fastest(part, self._schedule, gpu)
+            seconds, where = self._fastest(part, self._columns, gpu)
             stop = min(start + self._batch, count)
             latency[start:stop] = np.asarray(seconds)[: stop - start]
             place[start:stop] = np.asarray(where)[: stop - start]
-        return latency, place
+        return latency, self._places[place]
 
 
 def stack_problems(problems: Sequence[GemmProblem]) -> Any:
