@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .content.files import home_expanded
 from .errors import UserError
 from .schedule_text import FIELDS, WORDS, distinct_raster, parse_schedule
 from .stand_in import run_file
@@ -55,7 +56,7 @@ def read_candidates(
 
 
 def _entries(source: str | Path) -> list[tuple[str, Any]]:
-    path = Path(source).expanduser()
+    path = home_expanded(source)
     if path.suffix not in SUFFIXES:
         raise UserError(f"{path} is none of {', '.join(SUFFIXES)}: a Python file with Triton configs, JSON or CSV")
     if not path.is_file():

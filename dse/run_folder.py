@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
 
+from .content.files import home_expanded
 from .errors import UserError
 from .parts import PartFolder, part_path
 from .provenance import differences, identity, provenance
@@ -52,7 +53,7 @@ class RunFolder:
         overwrite: bool = False,
         command_line: str = "",
     ) -> None:
-        self.path = Path(path)
+        self.path = home_expanded(path)
         self._job, self._keep_all = job, keep_all
         self._identity = identity(job) | {"keep": "all" if keep_all else "best"}
         self._provenance = provenance(job, command_line)
@@ -143,11 +144,14 @@ def read_run(path: str | os.PathLike[str]) -> Run:
     Raises:
         UserError: there are none, or a file is damaged.
     """
-    path = Path(path)
+    path = home_expanded(path)
     if not (path / SUMMARY_FILE).exists():
         raise UserError(f"{path} holds no finished run (no {SUMMARY_FILE}): run dse sweep with --out {path} first")
     tables = {name: read_rows(path / f"{name}.parquet").to_pandas() for name in ("top", "front")}
-    return Run(path, tables["top"], tables["front"], _read_json(path / SUMMARY_FILE))
+    summary = _read_json(path / SUMMARY_FILE)
+    if "provenance" not in summary:
+        raise UserError(f"{path / SUMMARY_FILE} is damaged (no provenance): start anew with --overwrite")
+    return Run(path, tables["top"], tables["front"], summary)
 
 
 def summarize(result: "SweepResult") -> dict[str, Any]:
@@ -204,6 +208,9 @@ def _write_json(path: Path, content: dict[str, Any]) -> None:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        return json.loads(path.read_bytes())
+        content = json.loads(path.read_bytes())
+        if not isinstance(content, dict):
+            raise ValueError(f"a {type(content).__name__}, not an object")
+        return content
     except (OSError, ValueError) as error:
         raise UserError(f"{path} is damaged ({error}): start anew with --overwrite") from error

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .axis import Axis
+from .content.files import home_expanded
 from .errors import UserError
 from .job import SweepJob
 from .problem import GemmProblem
@@ -85,7 +86,7 @@ def open_run(path: str | os.PathLike[str]) -> OpenRun:
     Raises:
         UserError: the folder holds no finished run, or a file in it is missing or damaged.
     """
-    where = Path(path)
+    where = home_expanded(path)
     if not where.is_dir():
         raise UserError(f"no run at {where}: give the folder that dse sweep wrote (its last lines name it)")
     run = read_run(where)

@@ -80,7 +80,7 @@ def row_writer(
     Raises:
         UserError: the file cannot be written (no permission, disk full).
     """
-    path = Path(path)
+    path = Path(path).absolute()  # pyarrow takes `~/x` and `gs:x` for other places
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     floats = [field.name for field in schema if pa.types.is_floating(field.type)]
     repeated = [field.name for field in schema if field.name not in (*floats, "index")]
@@ -123,7 +123,7 @@ def read_provenance(path: str | os.PathLike[str]) -> dict[str, Any]:
 def count_rows(path: str | os.PathLike[str]) -> int | None:
     """Rows of a file, from its footer; None where it is missing or not whole."""
     try:
-        return pq.read_metadata(path).num_rows
+        return pq.read_metadata(Path(path).absolute()).num_rows
     except (pa.ArrowException, OSError):
         return None
 
@@ -132,7 +132,7 @@ def count_rows(path: str | os.PathLike[str]) -> int | None:
 def _parquet(path: str | os.PathLike[str]) -> Iterator[pq.ParquetFile]:
     fix = "write it again by running the same command with --resume, or start anew with --overwrite"
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(Path(path).absolute()) as file:
             if METADATA_KEY not in (file.schema_arrow.metadata or {}):
                 raise UserError(f"{path} was not written by tilesweep: it has no provenance in its metadata")
             yield file

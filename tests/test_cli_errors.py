@@ -1,5 +1,7 @@
 """Bad input: one clear message on standard error, exit code 2, no traceback."""
 
+from pathlib import Path
+
 import pytest
 from cli_run import answer, small_sweep
 
@@ -185,6 +187,29 @@ def test_damaged_runs(tmp_path, capsys):
         err = refused(capsys, *command)
         assert "top.parquet is truncated or damaged" in err
         assert "--overwrite" in err
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", "", "\x00"])
+def test_damaged_summaries(content, tmp_path, capsys):
+    run = tmp_path / "run"
+    assert main(small_sweep(run)) == 0
+    (run / "summary.json").write_text(content)
+    for command in (["top", run], ["front", run], ["explain", run], ["export", run, "--to", "triton"]):
+        assert "summary.json is damaged" in refused(capsys, *command)
+    (run / "run.json").write_text("[]")
+    assert "run.json is damaged" in refused(capsys, *small_sweep(run), "--resume")
+
+
+def test_a_folder_in_the_home_folder(tmp_path, monkeypatch, capsys):
+    """`--out=~/run` reaches us as it is; pyarrow and pathlib would read it differently."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    assert main(small_sweep(Path("~/run"))) == 0
+    assert (tmp_path / "home" / "run" / "top.parquet").exists()
+    assert answer(capsys, "top", "~/run")[0] == 0
+    assert main(small_sweep(Path("~nobody-of-that-name"))) == 0
+    assert (tmp_path / "~nobody-of-that-name" / "top.parquet").exists()
+    assert "no GPU file at ~nobody" in refused(capsys, "gpus", "~nobody-of-that-name/a.toml")
 
 
 def test_explain_needs_something_to_explain(capsys):

@@ -40,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Sweeps one shape or many and prints what was found; exit code 1 where nothing can run."""
     from ..api import shape_rows
+    from ..content.files import home_expanded
     from ..kernel import get_kernel
 
     get_kernel(arguments.kernel)
@@ -47,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError("give the problem as --shape MxNxK, or many as --shapes FILE.csv")
     rows = shape_rows(arguments.shapes or arguments.shape)
     asked = [question(arguments, row.shape, row.dtype) for row in rows]
-    root = Path(arguments.out) if arguments.out else _default_folder(arguments, asked)
+    root = home_expanded(arguments.out) if arguments.out else _default_folder(arguments, asked)
     if len(rows) == 1 and not arguments.shapes:
         result = _sweep(arguments, asked[0], root)
         _print_one(arguments, asked[0], result)

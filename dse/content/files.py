@@ -17,7 +17,7 @@ VARIABLE = "DSE_PATH"
 
 def content_roots() -> tuple[Path, ...]:
     """Folders that hold `hardware`, `spaces` and `studies`: the user's (`DSE_PATH`), then the package's own."""
-    own = [Path(part).expanduser() for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part]
+    own = [home_expanded(part) for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part]
     packaged = PACKAGE / "_content"
     return (*own, packaged if packaged.is_dir() else PACKAGE.parent)
 
@@ -63,7 +63,7 @@ def find_content(
     """
     text = os.fspath(name_or_path)
     if os.sep in text or "/" in text or text.endswith(suffix):
-        path = Path(text).expanduser()
+        path = home_expanded(text)
         if path.is_dir():
             raise UserError(f"{text} is a folder; a {kind} is one {suffix} file")
         if not path.is_file():
@@ -73,6 +73,11 @@ def find_content(
     if text not in known:
         raise unknown(kind, text, known, fix or f"or give the path of your own {suffix} file")
     return known[text]
+
+
+def home_expanded(path: str | os.PathLike[str]) -> Path:
+    """The path with a leading `~` as the user's folder; an unknown `~user` stays as it is."""
+    return Path(os.path.expanduser(path))
 
 
 def _walk(folder: str, suffix: str) -> Iterator[Path]:

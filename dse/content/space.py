@@ -10,7 +10,7 @@ from ..errors import UserError, unknown
 from ..restrict import Restrictions
 from ..space import Space
 from .dtypes import DTYPE_BYTES
-from .files import content_files, content_roots, find_content
+from .files import content_files, content_roots, find_content, home_expanded
 from .space_axes import read_axis
 from .toml import Problems, did_you_mean, read_toml
 
@@ -136,7 +136,7 @@ def _load_file(path: Path, dtype: str, below: tuple[Path, ...]) -> Space:
     base = None
     if "base" in content:
         named = content["base"]
-        where = path.parent / Path(named).expanduser() if named.endswith(".toml") else named
+        where = path.parent / home_expanded(named) if named.endswith(".toml") else named
         base = _load_file(_path_of(where, ""), dtype, (*below, path.resolve()))
     space = _merge(content, path, base, dtype, problems)
     if "preset" in content:
