@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from .content.space import list_spaces as list_spaces
     from .content.space import load_space as load_space
     from .errors import UserError as UserError
-    from .explain import Explanation as Explanation
+    from .explanation import Explanation as Explanation
     from .job import SweepJob as SweepJob
     from .problem import GemmProblem as GemmProblem
     from .problem import gemm_problem as gemm_problem
+    from .result import SweepResult as SweepResult
     from .space import Space as Space
-    from .sweep import SweepResult as SweepResult
 
 __version__ = "0.1.0"
 
@@ -45,12 +45,12 @@ _EXPORTS = {
     "list_spaces": ".content.space",
     "load_space": ".content.space",
     "UserError": ".errors",
-    "Explanation": ".explain",
+    "Explanation": ".explanation",
     "SweepJob": ".job",
     "GemmProblem": ".problem",
     "gemm_problem": ".problem",
     "Space": ".space",
-    "SweepResult": ".sweep",
+    "SweepResult": ".result",
 }
 
 

@@ -9,17 +9,19 @@ from .content.gpu_fields import FIELDS
 from .content.shapes import ShapeRow, load_shapes
 from .content.space import load_space
 from .errors import UserError
-from .explain import Explanation, explain_schedule
+from .explain import explain_schedule
+from .explanation import Explanation
 from .job import SweepJob
 from .problem import GemmProblem
 from .question import Question, ask
 from .rank import rank_candidates, ranked_table
 from .restrict import Restrictions, parse_axes
+from .result import SweepResult
 from .runs import save_question
 from .schedule_text import FIELDS as SCHEDULE_FIELDS
 from .schedule_text import parse_schedule
 from .space import Space
-from .sweep import SweepResult, run_sweep
+from .sweep import run_sweep
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -151,10 +151,12 @@ def _evaluate(spec: ChunkSpec, start_digits: Any, problem: Any, gpu: Any) -> Eva
 def _evaluate_block(spec: ChunkSpec, start_digits: Any, problem: Any, gpu: Any) -> Evaluated:
     import jax.numpy as jnp
 
+    from .decode import decode
+
     def column(value: Any, dtype: Any = None) -> Any:
         return jnp.broadcast_to(jnp.asarray(value, dtype), (spec.block_lanes,))
 
-    fields = spec.space.decode(start_digits, spec.block_lanes)
+    fields = decode(spec.space, start_digits, spec.block_lanes)
     cost = spec.kernel.cost(problem, spec.kernel.schedule(fields), gpu)
     values = tuple(column(getattr(cost, name), jnp.float32) for name in spec.columns)
     everything = (

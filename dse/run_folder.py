@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from .job import SweepJob
-    from .sweep import SweepResult
+    from .result import SweepResult
 
 RUN_FILE = "run.json"  # made first: marks the folder as ours and says of what run it is
 STATE_FILE = "state.npz"

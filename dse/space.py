@@ -15,7 +15,7 @@ from .errors import UserError, unknown
 from .restrict import Restrictions, code_value, restrict_axes
 
 if TYPE_CHECKING:
-    import jax
+    pass
 
 
 @dataclass(frozen=True, repr=False)
@@ -201,16 +201,8 @@ class Space:
         return columns | {name: np.full(len(at), value, dtype=np.int64) for name, value in self.fixed.items()}
 
     def start_digits(self, start: int) -> np.ndarray:
-        """The digits at which a chunk starts, int32[axes]: the argument of `decode`."""
+        """The digits at which a chunk starts, int32[axes]: the argument of `dse.decode.decode`."""
         return np.array(self.digits(start), dtype=np.int32)
-
-    def decode(
-        self, start_digits: "jax.typing.ArrayLike", lanes: int, dtype: Any = "float32"
-    ) -> "dict[str, jax.Array]":
-        """The schedules of `lanes` consecutive indices, for use under `jit`; see `dse.decode.decode`."""
-        from .decode import decode  # jax is imported only where something is decoded
-
-        return decode(self, start_digits, lanes, dtype)
 
     def _checked(self, index: int) -> int:
         if not 0 <= index < self.size:

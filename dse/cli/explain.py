@@ -17,7 +17,7 @@ from ..errors import UserError
 from .options import add_question, question
 
 if TYPE_CHECKING:
-    from ..explain import Explanation
+    from ..explanation import Explanation
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

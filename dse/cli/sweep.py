@@ -18,7 +18,7 @@ from .options import add_output, add_question, add_space, objectives, positive, 
 
 if TYPE_CHECKING:
     from ..question import Question
-    from ..sweep import SweepResult
+    from ..result import SweepResult
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
