@@ -2,6 +2,8 @@
 
 python scripts/bench.py [rate] [memory] [command]     # all three without arguments; about three minutes on two cores
 
+Core-seconds are processor time: on a machine that does other work too, they say what seconds would be without it.
+
 rate     candidates a second of the complete model with top-10 and a three-objective front (steady state: after the
          first sweep of a process), against the same model executed by NumPy: plain, as the source reads, on arrays of
          2^20 candidates; and tuned, in chunks that stay in cache, on every core, equal operations done once
@@ -21,7 +23,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -65,15 +67,17 @@ def measure_rate(repeats: int = 3) -> dict[str, float]:
     began = time.process_time()
     rates = sorted(run_sweep(job).rate for _ in range(repeats))
     core_seconds = time.process_time() - began
-    in_numpy, tuned, latency_error = _numpy_rates(job)
+    plain, tuned, latency_error = _numpy_rates(job)
     return {
         "points": job.candidates,
         "rate": statistics.median(rates),
         "rate_min": rates[0],
         "rate_max": rates[-1],
         "core_rate": repeats * job.candidates / core_seconds,
-        "numpy_rate": in_numpy,
-        "tuned_rate": tuned,
+        "plain_rate": plain.wall,
+        "plain_core_rate": plain.core,
+        "tuned_rate": tuned.wall,
+        "tuned_core_rate": tuned.core,
         "latency_error": latency_error,
     }
 
@@ -97,16 +101,28 @@ def measure_command(runs: int = 4) -> dict[str, float]:
     """Wall time of the command; its cache of compiled functions is empty at the first run only."""
     with tempfile.TemporaryDirectory() as folder:
         environment = os.environ | {"XDG_CACHE_HOME": folder, "JAX_COMPILATION_CACHE_DIR": f"{folder}/jax"}
-        seconds = []
+        seconds, core_seconds = [], []
         for run in range(runs):
-            began = time.perf_counter()
+            began, core_began = time.perf_counter(), _children_core_seconds()
             command = [*COMMAND, "--out", f"{folder}/run{run}"]
             subprocess.run(command, cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL)
             seconds.append(time.perf_counter() - began)
-    return {"first_s": seconds[0], "second_s": seconds[1], "median_later_s": statistics.median(seconds[1:])}
+            core_seconds.append(_children_core_seconds() - core_began)
+    later = {"median_later_s": statistics.median(seconds[1:]), "later_core_s": statistics.median(core_seconds[1:])}
+    return {"first_s": seconds[0], "second_s": seconds[1], **later}
 
 
-def _numpy_rates(job: Any) -> tuple[float, float, float]:
+def _children_core_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+class _Rate(NamedTuple):
+    wall: float  # candidates a second
+    core: float  # candidates a second of processor time
+
+
+def _numpy_rates(job: Any) -> tuple[_Rate, _Rate, float]:
     import jax
     from numpy_model import numpy_program
 
@@ -126,12 +142,12 @@ def _numpy_rates(job: Any) -> tuple[float, float, float]:
     tuned = numpy_program(objectives, spread)
     error = _difference(tuned, objectives, {name: values[:: 2**4] for name, values in spread.items()})
     plain_rate = _timed(numpy_program(cost, spread, tuned=False), [jax.tree.leaves(spread)], 1)
-    tuned_rate = 0.0
+    tuned_rates = []
     for lanes in TUNED_LANES:  # neighbouring candidates, as the sweep meets them
         starts = range(0, space.size - lanes, space.size // NUMPY_CHUNKS)
         chunks = [jax.tree.leaves(_columns(space, np.arange(start, start + lanes))) for start in starts]
-        tuned_rate = max(tuned_rate, _timed(tuned, chunks, usable_cores()))
-    return plain_rate, tuned_rate, error
+        tuned_rates.append(_timed(tuned, chunks, usable_cores()))
+    return plain_rate, max(tuned_rates), error
 
 
 def _columns(space: Any, indices: np.ndarray) -> dict[str, np.ndarray]:
@@ -152,8 +168,8 @@ def _difference(program: Any, objectives: Any, columns: dict[str, np.ndarray]) -
     return float(errors[0])
 
 
-def _timed(program: Any, chunks: list[list[np.ndarray]], workers: int) -> float:
-    """Candidates a second of a NumPy program over the chunks in turn, at least one a worker."""
+def _timed(program: Any, chunks: list[list[np.ndarray]], workers: int) -> _Rate:
+    """How fast a NumPy program goes over the chunks in turn, at least one a worker."""
     lanes = len(chunks[0][0])
     deadline = time.perf_counter() + NUMPY_SECONDS
 
@@ -165,10 +181,10 @@ def _timed(program: Any, chunks: list[list[np.ndarray]], workers: int) -> float:
                 done += lanes
         return done
 
-    began = time.perf_counter()
+    began, core_began = time.perf_counter(), time.process_time()
     with ThreadPoolExecutor(workers) as pool:
         done = sum(pool.map(work, range(workers)))
-    return done / (time.perf_counter() - began)
+    return _Rate(done / (time.perf_counter() - began), done / (time.process_time() - core_began))
 
 
 def _in_its_own_process(part: str, *arguments: str) -> dict[str, Any]:
@@ -205,15 +221,14 @@ def main() -> None:
 
 
 def _print_rate(found: dict[str, Any]) -> None:
-    names = ("rate_min", "rate", "rate_max", "core_rate", "numpy_rate", "tuned_rate")
-    low, rate, high, core, plain, tuned = (found[name] / 1e6 for name in names)
-    print(f"sweep    {rate:8.1f} M candidates/s ({low:.1f} to {high:.1f}): complete model, top-10, 3-objective front")
+    at = {name: value / 1e6 for name, value in found.items()}
+    print(f"sweep    {at['rate']:8.1f} M candidates/s ({at['rate_min']:.1f} to {at['rate_max']:.1f}), ", end="")
+    print(f"{at['core_rate']:.1f} M a core-second: complete model, top-10, 3-objective front")
     print(f"         {found['points']:,.0f} points, {_cores()} cores, {SHAPE} bf16 on {GPU}")
-    print(f"         {core:8.1f} M candidates a core-second: what a busy machine still shows")
-    print(f"NumPy    {plain:8.2f} M candidates/s plain, ratio {rate / plain:.0f}: the same model, cost alone")
-    print(
-        f"         {tuned:8.2f} M candidates/s tuned, ratio {rate / tuned:.0f}: cache-sized chunks, {_cores()} threads"
-    )
+    for name, what in (("plain", "as the source reads"), ("tuned", f"cache-sized chunks, {_cores()} threads")):
+        wall, core = at[f"{name}_rate"], at[f"{name}_core_rate"]
+        ratios = f"ratio {at['rate'] / wall:.0f}, by core-seconds {at['core_rate'] / core:.0f}"
+        print(f"NumPy    {wall:8.2f} M candidates/s, {core:.2f} M a core-second, {ratios}: cost alone, {what}")
     print(f"         latencies agree to {found['latency_error']:.0e}", flush=True)
 
 
@@ -226,7 +241,10 @@ def _print_memory(found: dict[str, Any]) -> None:
 
 
 def _print_command(found: dict[str, Any]) -> None:
-    print(f"command  {found['second_s']:8.2f} s second run, {found['median_later_s']:.2f} s median of all later runs")
+    later, cores = found["median_later_s"], found["later_core_s"]
+    print(
+        f"command  {found['second_s']:8.2f} s second run, {later:.2f} s median of later runs, {cores:.2f} core-seconds"
+    )
     print(f"         {found['first_s']:8.2f} s first run, nothing compiled yet")
 
 
