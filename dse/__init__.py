@@ -7,6 +7,7 @@
 Names are imported on first use, so that `import dse` needs neither jax nor pandas.
 """
 
+import os
 import sys
 from importlib import import_module
 from types import ModuleType
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
     from .space import Space as Space
 
 __version__ = "0.1.0"
+
+# Read when jax is first imported, by whatever module of ours: without it, every function that comes from the compilation
+# cache prints a page of CPU features that do not matter (they are tuning hints of the same machine).
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 _EXPORTS = {
     "explain": ".api",

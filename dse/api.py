@@ -111,11 +111,11 @@ def sweep_shapes(shapes: str | Path | Sequence[Any], **options: Any) -> "tuple[d
     """Sweeps many shapes and sums them up.
 
     Args:
-        shapes: a CSV file (see `dse.content.shapes`), or a sequence of shapes.
+        shapes: a CSV file (see `dse.content.shapes`), or a sequence of shapes, each a text or its numbers.
         options: of `sweep`; where `out` is given, every shape gets a folder in it.
 
     Returns:
-        Name -> result, and one row a shape with its best schedule.
+        Name -> result, and one row a shape with its best schedule. A name that comes again gets its place behind it.
 
     Raises:
         UserError: as `sweep`; for a file with its line and column.
@@ -125,8 +125,8 @@ def sweep_shapes(shapes: str | Path | Sequence[Any], **options: Any) -> "tuple[d
     dtype, out = options.pop("dtype", "bf16"), options.pop("out", None)
     results: dict[str, SweepResult] = {}
     for row in shape_rows(shapes):
-        where = Path(out) / folder_name(row.name) if out is not None else None
         name = row.name if row.name not in results else f"{row.name} ({len(results)})"
+        where = Path(out) / folder_name(name) if out is not None else None
         results[name] = sweep(shape=row.shape, dtype=row.dtype or dtype, out=where, **options)
         if results[name].incomplete:
             break

@@ -3,13 +3,10 @@
 import os
 import platform
 import tempfile
+import warnings
 import time
 from pathlib import Path
 from typing import Any
-
-# Read when jax is first imported: without it, every function that comes from the compilation cache prints a page of
-# CPU features that do not matter (they are tuning hints of the same machine).
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
 def usable_cores() -> int:
@@ -69,19 +66,34 @@ def configure_jax() -> None:
     A chunk runs in the thread that asks for it (no asynchronous dispatch on CPU: two Python threads then keep two cores
     busy), and compiled functions are kept on disk between runs, in `JAX_COMPILATION_CACHE_DIR` where that is set and
     else in `cache_dir()/jax`. `JAX_PLATFORMS` is jax's own variable and stays in force.
+
+    Raises:
+        UserError: jax finds no device.
     """
     import jax
 
-    jax.config.update("jax_cpu_enable_async_dispatch", False)
-    if getattr(jax.config, "jax_compilation_cache_dir", None) is None:
-        folder = cache_dir() / "jax"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError:
-            return  # a read-only home: compile anew each time
-        jax.config.update("jax_compilation_cache_dir", str(folder))
+    from .errors import UserError
+
+    jax.config.update("jax_cpu_enable_async_dispatch", False)  # before jax looks for devices
+    if getattr(jax.config, "jax_compilation_cache_dir", None) is None and _is_writable(cache_dir() / "jax"):
+        warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")  # a full disk
+        jax.config.update("jax_compilation_cache_dir", str(cache_dir() / "jax"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+    try:
+        jax.devices()
+    except (RuntimeError, AssertionError) as error:  # jax asserts where JAX_PLATFORMS names a device that is not here
+        asked = os.environ.get("JAX_PLATFORMS", "")
+        raise UserError(f"jax finds no device (JAX_PLATFORMS={asked!r}): set JAX_PLATFORMS=cpu, or unset it") from error
+
+
+def _is_writable(folder: Path) -> bool:
+    """False for a read-only home: functions are then compiled anew in every run."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(folder, os.W_OK)
 
 
 def is_accelerator(device: Any) -> bool:

@@ -3,7 +3,7 @@
 import os
 import warnings
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # as dse.platform does, which tests of the model do not import
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # as dse does, which tests of the model do not import
 
 import pytest
 from jaxtyping import install_import_hook

@@ -39,6 +39,14 @@ def test_importing_dse_imports_nothing_heavy():
     assert not HEAVY & set(done.stdout.strip().split(","))
 
 
+def test_xla_keeps_quiet_about_its_own_cache_however_dse_is_used():
+    """jax reads the variable when it is first imported, which importing `dse.explain` already does."""
+    environment = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+    code = "import dse.errors, os, sys; print('jax' in sys.modules, os.environ['TF_CPP_MIN_LOG_LEVEL'])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.split() == ["False", "3"]
+
+
 def test_help_lists_every_command(capsys):
     code, out, _ = answer(capsys, "--help")
     assert code == 0
@@ -205,6 +213,15 @@ def test_five_lines_of_python(run):
     assert result.top["index"].tolist() == table["index"].tolist()
     told = explain(result, rank=1)
     assert told.latency_s == pytest.approx(result.top["latency_s"][1], rel=1e-6)
+
+
+def test_a_shape_that_comes_twice_has_two_folders(tmp_path):
+    from dse import sweep_shapes
+
+    axes = {"tile_m": 64, "tile_n": 64, "tile_k": "64B", "stages": 3}
+    results, table = sweep_shapes(["256x256x256"] * 2, out=tmp_path, preset="quick", axes=axes)
+    assert list(results) == table["name"].tolist() == ["256x256x256", "256x256x256 (1)"]
+    assert table["folder"].nunique() == 2
 
 
 def test_names_of_the_package_survive_imports_of_its_modules():

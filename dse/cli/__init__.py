@@ -43,7 +43,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     if sys.stdout is None:  # started without one (`>&-`)
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # XLA warns of its own cached code; users need not see it
     code = _exit_code(list(sys.argv[1:] if argv is None else argv), own_process=argv is None)
     if argv is None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is said and written: a late Ctrl-C shall not garble it
@@ -73,6 +72,9 @@ def _exit_code(words: list[str], own_process: bool) -> int:
         return EXIT_INTERRUPTED
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else 0
+    except OSError as error:  # standard output on a full disk, a folder that vanished
+        print(f"dse: {error}", file=sys.stderr)
+        return EXIT_USER_ERROR
     except ValueError as error:
         from ..errors import UserError
 
