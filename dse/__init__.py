@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Read when jax is first imported, by whatever module of ours: without it, every function that comes from the compilation
-# cache prints a page of CPU features that do not matter (they are tuning hints of the same machine).
+# Read when jax is first imported, by whatever module of ours: without it, every function that comes from the
+# compilation cache prints a page of CPU features that do not matter (they are tuning hints of the same machine).
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 _EXPORTS = {
