@@ -1,5 +1,8 @@
 """Bad input: one clear message on standard error, exit code 2, no traceback."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -220,3 +223,37 @@ def test_explain_needs_something_to_explain(capsys):
 
 def test_gpus_names_an_unknown_one(capsys):
     assert "did you mean 'h200_sxm'?" in refused(capsys, "gpus", "h200sxm")
+
+
+def dse_process(*words, stdout=subprocess.PIPE, **environment):
+    root = Path(__file__).resolve().parent.parent
+    return subprocess.run(
+        [sys.executable, "-m", "dse", *map(str, words)],
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(root), **environment},
+    )
+
+
+def test_a_device_that_is_not_there(tmp_path):
+    done = dse_process(*small_sweep(tmp_path / "run"), JAX_PLATFORMS="abacus")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "jax finds no device (JAX_PLATFORMS='abacus'): set JAX_PLATFORMS=cpu" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_nowhere_to_print_to():
+    with open("/dev/full", "w") as full:
+        done = dse_process("gpus", stdout=full)
+    assert done.returncode == 2
+    assert done.stderr == "dse: [Errno 28] No space left on device\n"
+
+
+def test_a_search_into_a_folder_that_is_not_there(tmp_path, capsys):
+    words = ["search", "gemm", *SHAPE, "--preset", "quick", "--trials", "4", "--quiet", "--out"]
+    for name in ("trials.csv", "trials.parquet"):
+        err = refused(capsys, *words, tmp_path / "none" / name)
+        assert f"cannot write {tmp_path / 'none' / name}: " in err
+        assert "None" not in err

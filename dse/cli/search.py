@@ -144,4 +144,4 @@ def _write(path: Path, trials: "pd.DataFrame") -> None:
         else:
             trials.to_parquet(path, index=False)
     except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}; choose another with --out") from None
+        raise UserError(f"cannot write {path}: {error.strerror or error}; choose another with --out") from None
