@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from jaxmodel.kernels.gemm_footprint import THREADS_PER_CTA_MAX, TMA_ALIGN_BYTES
 from jaxmodel.reasons import ADVICE, Reason
-
-THREADS_PER_CTA_MAX = 1024
 
 
 def why_not(problem: Any, schedule: Mapping[str, Any], cost: Mapping[str, Any], gpu: Any) -> str:
@@ -42,7 +41,7 @@ def _numbers(reason: Reason, problem: Any, at: Mapping[str, Any], cost: Mapping[
         used = f"{need['threads']} threads with up to {need['registers_per_thread']} registers"
         return f"a CTA has {used}, an SM has {int(gpu.registers_per_sm)} registers"
     if reason is Reason.THREADS:
-        return f"needs {need['threads']} threads, a CTA may have {THREADS_PER_CTA_MAX}"
+        return f"needs {need['threads']} threads, a CTA may have {THREADS_PER_CTA_MAX:.0f}"
     if reason is Reason.MMA_SHAPE:
         depth = _depth(problem, gpu)
         shape = f"{int(mma.m)}x{int(mma.n)}x{depth}"
@@ -55,7 +54,7 @@ def _numbers(reason: Reason, problem: Any, at: Mapping[str, Any], cost: Mapping[
     if reason is Reason.ALIGNMENT:
         record = problem.arrays()
         have = f"rows of A start on {float(record.a_align_bytes):g} B, of B on {float(record.b_align_bytes):g} B"
-        return f"{have}, TMA needs 16 B"
+        return f"{have}, TMA needs {TMA_ALIGN_BYTES:.0f} B"
     if reason is Reason.CLUSTER:
         sizes = [str(2**i) for i, sms in enumerate(gpu.cluster_sms) if sms >= 2**i]
         return f"a cluster of {ctas} CTAs, this GPU places {', '.join(sizes)}"

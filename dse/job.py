@@ -132,10 +132,6 @@ class SweepJob:
             return self.kernel
         return get_kernel(self.kernel or self.space.kernel)
 
-    def with_(self, **changes: Any) -> "SweepJob":
-        """The job with some attributes changed."""
-        return replace(self, **changes)
-
 
 def _as_float32(record: Any) -> Any:
     if is_dataclass(record) and not isinstance(record, type):

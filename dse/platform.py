@@ -3,8 +3,8 @@
 import os
 import platform
 import tempfile
-import warnings
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 

@@ -5,7 +5,6 @@ import re
 import pytest
 
 from dse.content import load_gpu
-from dse.content.overrides import parse_assignments
 from dse.errors import UserError
 
 BASE = load_gpu("h100_sxm")
@@ -134,11 +133,3 @@ def test_a_refused_change_leaves_the_file_alone():
         changed(tdp=500, foo=1)
     assert load_gpu("h100_sxm").hash == before
     assert changed(tdp=500).hash != before
-
-
-def test_assignments():
-    assert parse_assignments(["l2_capacity=2x", " tdp = +10% "]) == {"l2_capacity": "2x", "tdp": "+10%"}
-    with pytest.raises(UserError, match=r"'tdp': write NAME=VALUE, e.g. l2_capacity=2x"):
-        parse_assignments(["tdp"])
-    with pytest.raises(UserError, match="tdp: is set twice, to 1 and 2"):
-        parse_assignments(["tdp=1", "tdp=2"])

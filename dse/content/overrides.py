@@ -7,7 +7,7 @@ the field's unit, a factor (`2x`) or a change in per cent (`+10%`). Numbers that
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from .datum import Datum
@@ -36,25 +36,6 @@ class Change:
     def of(self, old: float) -> float:
         """The new value."""
         return old * self.factor if self.factor is not None else float(self.value or 0.0)
-
-
-def parse_assignments(items: Iterable[str]) -> dict[str, str]:
-    """`["l2_capacity=2x", "tdp=500"]`, as typed after `--set`, to overrides.
-
-    Raises:
-        UserError: an item without a name or a value, or a name given twice.
-    """
-    found: dict[str, str] = {}
-    problems = Problems("--set")
-    for item in items:
-        name, equals, value = (part.strip() for part in item.partition("="))
-        if not (name and equals and value):
-            problems.add(repr(item), "write NAME=VALUE, e.g. l2_capacity=2x, sm_count=160 or tdp=+10%")
-        elif name in found:
-            problems.add(name, f"is set twice, to {found[name]} and {value}")
-        found[name] = value
-    problems.raise_if_any()
-    return found
 
 
 def apply_overrides(tables: GpuTables, overrides: Mapping[str, str | float], name: str) -> tuple[str, ...]:

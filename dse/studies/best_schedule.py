@@ -90,7 +90,9 @@ class _Group:
         import jax.numpy as jnp
 
         constants = {name: np.float32(columns[name][0]) for name in kernel.compiled_fields}
-        self._columns = {name: np.asarray(values, np.float32)[None, :] for name, values in columns.items() if name not in constants}
+        self._columns = {
+            name: np.asarray(values, np.float32)[None, :] for name, values in columns.items() if name not in constants
+        }
         self._places = places
         self._batch = max(BATCH_LANES // len(places), 1)
 

@@ -15,13 +15,24 @@ from ..machine import Gpu
 from ..occupancy import cluster_sms, residency
 from ..reasons import Reason, first_reason
 from ..resources import Demand, busy_seconds, chip_seconds
-from ..types import BOUNDS, PIPELINES, Array, Bools, Cost, Floats, Gemm, GemmSchedule
+from ..types import (
+    BOUNDS,
+    EPILOGUE_DIRECT,
+    EPILOGUE_OVERLAPPED,
+    PIPELINES,
+    Array,
+    Bools,
+    Cost,
+    Floats,
+    Gemm,
+    GemmSchedule,
+)
 from ..waves import KernelTimes, TileTimes, WaveTimes, kernel_times, wave_times
 from .gemm_footprint import executed_tile, footprint, footprint_checks, registers_per_thread
-from .gemm_traffic import Traffic, operand_traffic, partial_tiles
+from .gemm_traffic import ACCUMULATOR_BYTES, SECTOR_BYTES, Traffic, operand_traffic, partial_tiles
 
 TILES_EXACT = 2.0**24  # whole numbers that float32 holds exactly
-ACCUMULATOR_BYTES = 4.0
+FRAGMENT_ELEMENTS = 8.0  # neighbours in a row of an MMA fragment: four threads hold two each (PTX ISA, mma.m16n8)
 
 
 @pytree
@@ -107,13 +118,12 @@ def store_demand(problem: Gemm, schedule: GemmSchedule, gpu: Gpu, cut: Grid, tra
     elements = executed.m * executed.n
     out_bytes = jnp.where(split, ACCUMULATOR_BYTES, problem.out_bytes)
     c_in_bytes = jnp.where(split, 0.0, problem.c_in_bytes)
-    staged = schedule.epilogue > 0
-    # an MMA fragment row holds 4 x 2 neighbouring elements: a direct store fills part of each 32-byte sector
-    fragment_bytes = 8.0 * out_bytes
-    misaligned = jnp.maximum(32.0 - problem.out_align_bytes, 0.0)
+    staged = schedule.epilogue > EPILOGUE_DIRECT
+    fragment_bytes = FRAGMENT_ELEMENTS * out_bytes  # a direct store fills part of each sector
+    misaligned = jnp.maximum(SECTOR_BYTES - problem.out_align_bytes, 0.0)
     row = jnp.where(schedule.swap_ab > 0, schedule.tile_m, schedule.tile_n)  # of the output in memory
-    run_bytes = jnp.where(staged, row * out_bytes, jnp.minimum(fragment_bytes, 32.0))
-    sectors = jnp.where(staged, (run_bytes + misaligned) / run_bytes, 32.0 / run_bytes)
+    run_bytes = jnp.where(staged, row * out_bytes, jnp.minimum(fragment_bytes, SECTOR_BYTES))
+    sectors = jnp.where(staged, (run_bytes + misaligned) / run_bytes, SECTOR_BYTES / run_bytes)
     written = mean_elements * out_bytes
     read = mean_elements * c_in_bytes
     spilled = jnp.where(split, traffic.workspace_miss, 1.0)  # of the partial tiles only what L2 cannot hold leaves it
@@ -184,7 +194,7 @@ def run_waves(
     left = jnp.where(streaming | (whole < 1), 0.0, cut.tiles - whole * cut.slots)
     waves = jnp.where(streaming, jnp.maximum(cut.tiles / cut.slots, 1.0), jnp.maximum(whole, 1.0))
     persistent = jnp.maximum(schedule.persistent, schedule.stream_k)
-    overlapped = schedule.epilogue >= 2
+    overlapped = schedule.epilogue >= EPILOGUE_OVERLAPPED
 
     def wave(tiles: Floats) -> tuple[WaveTimes, TileTimes]:
         active = jnp.maximum(jnp.minimum(tiles, cut.sms), 1.0)
@@ -199,7 +209,7 @@ def run_waves(
 
 
 def what_binds(
-    pipeline_s: tuple[Floats, ...], latency_s: Floats, launch_s: Floats, epilogue_s: Floats, starved
+    pipeline_s: tuple[Floats, ...], latency_s: Floats, launch_s: Floats, epilogue_s: Floats, starved: Bools
 ) -> Floats:
     """Index into BOUNDS: launch or epilogue where they take half of the time, latency where the buffers cannot cover a
     load, else the busiest pipeline."""
@@ -311,6 +321,6 @@ def _launch_checks(
         (gpu.sm_count - schedule.sms_free < cluster, Reason.SMS_FREE),
         ((schedule.split_k > 1) & (schedule.split_k > ceil_div(problem.k, schedule.tile_k)), Reason.SPLIT_K),
         ((schedule.stream_k > 0) & (unshared | (schedule.split_k > 1)), Reason.STREAM_K),
-        ((schedule.epilogue >= 2) & (schedule.persistent + schedule.stream_k < 1), Reason.EPILOGUE),
+        ((schedule.epilogue >= EPILOGUE_OVERLAPPED) & (schedule.persistent + schedule.stream_k < 1), Reason.EPILOGUE),
         (cut.tiles >= TILES_EXACT, Reason.TILE_COUNT),
     ]

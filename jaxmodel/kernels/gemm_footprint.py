@@ -7,7 +7,7 @@ from .._pytree import pytree
 from ..machine import Gpu
 from ..occupancy import WARP, Footprint, round_up, warp_registers
 from ..reasons import Reason
-from ..types import Array, Bools, Floats, Gemm, GemmSchedule
+from ..types import EPILOGUE_OVERLAPPED, EPILOGUE_STAGED, Array, Bools, Floats, Gemm, GemmSchedule
 
 # Registers a thread beside accumulators and fragments: addresses, loop counters, predicates. With it a 128x128x32 tile
 # of 4 mma.sync warps comes to 232, where CUTLASS's kernels of that shape are compiled to about 230.
@@ -15,8 +15,9 @@ BASE_REGISTERS = 40.0
 PRODUCER_REGISTERS = 40.0  # CUTLASS sm90 gives its producer warps 24 to 40
 EPILOGUE_COLUMNS = 64.0  # accumulator columns a thread holds at once while a tile is stored
 BARRIER_BYTES_PER_STAGE = 16.0  # a full and an empty mbarrier
-THREADS_PER_CTA_MAX = 1024.0
-TMEM_COLUMNS_MIN = 32.0
+THREADS_PER_CTA_MAX = 1024.0  # CUDA programming guide, all compute capabilities; so are the next two
+TMA_ALIGN_BYTES = 16.0  # of a tensor map's strides and base
+TMEM_COLUMNS_MIN = 32.0  # TMEM is allocated in powers of two from here
 
 
 @pytree
@@ -65,11 +66,10 @@ def footprint(problem: Gemm, schedule: GemmSchedule, gpu: Gpu) -> Footprint:
     stage_bytes = tile.k * (tile.m * problem.a_bytes + tile.n * pair_share * problem.b_bytes)
     buffers = schedule.stages * (stage_bytes + BARRIER_BYTES_PER_STAGE)
     out_tile = tile.m * tile.n * problem.out_bytes
-    overlapped = schedule.epilogue >= 2
+    overlapped = schedule.epilogue >= EPILOGUE_OVERLAPPED
     staging = tile.m * jnp.minimum(tile.n, EPILOGUE_COLUMNS) * problem.out_bytes
-    smem = jnp.where(
-        overlapped, buffers + staging, jnp.where(schedule.epilogue >= 1, jnp.maximum(buffers, out_tile), buffers)
-    )
+    staged = jnp.where(schedule.epilogue >= EPILOGUE_STAGED, jnp.maximum(buffers, out_tile), buffers)
+    smem = jnp.where(overlapped, buffers + staging, staged)
     smem = jnp.where(schedule.smem_measured_bytes > 0, schedule.smem_measured_bytes, smem)
     in_tmem = gpu.mma.accumulator_in_tmem > 0
     groups = jnp.where(overlapped & jnp.logical_not(in_tmem), 2.0, 1.0)
@@ -103,7 +103,7 @@ def footprint_checks(
         (larger, Reason.MMA_SHAPE),
         (uneven, Reason.WARP_TILE),
         ((schedule.cta_pair > 0) & uneven_pair, Reason.CTA_PAIR),
-        ((mma.tma > 0) & (align < 16.0), Reason.ALIGNMENT),
+        ((mma.tma > 0) & (align < TMA_ALIGN_BYTES), Reason.ALIGNMENT),
         (occupied.smem_bytes > gpu.smem_per_cta_max_bytes, Reason.SMEM),
         (registers_per_thread(problem, schedule, gpu) > gpu.registers_per_thread_max, Reason.REGISTERS),
         (occupied.threads > THREADS_PER_CTA_MAX, Reason.THREADS),
