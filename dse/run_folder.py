@@ -2,6 +2,8 @@
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -136,6 +138,31 @@ class Run:
     top: "pd.DataFrame"
     front: "pd.DataFrame"
     summary: dict[str, Any]
+
+
+@contextmanager
+def claimed(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Makes a folder where it does not exist, and within the block keeps other processes from writing a run into it.
+
+    Raises:
+        UserError: the folder cannot be written, or another process is at it.
+    """
+    import fcntl
+
+    where = home_expanded(path)
+    _make_writable(where)
+    handle = os.open(where, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # file systems without locks, some network ones: then nobody keeps watch
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UserError(
+                    f"another process writes a run into the folder {where}: wait for it, or choose another with --out"
+                ) from None
+        yield
+    finally:
+        os.close(handle)
 
 
 def read_run(path: str | os.PathLike[str]) -> Run:

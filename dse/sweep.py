@@ -61,18 +61,19 @@ def run_sweep(
     """
     configure_jax()
     runs = make_executor(executor, workers) if isinstance(executor, str) else executor
-    folder = _open_folder(job, out, keep, resume, overwrite, command_line)
-    done = folder.state if folder else SweepState.empty(job)
-    threading.Thread(target=_compile_rows, args=(job,), daemon=True).start()
-    clock = _Clock(job, done.evaluated, reporter(progress), folder)
-    sink = folder.sink if folder else None
-    if folder and sink:
-        write_again(job, folder.lost_parts(), sink)
-    state, _ = runs.run(job, done, clock.tick, sink)
-    seconds = clock.finish(state)
-    result = _result(job, state, seconds, state.evaluated - done.evaluated, runs, folder)
-    if folder:
-        folder.finish(result, state)
+    with contextlib.ExitStack() as stack:
+        folder = _open_folder(job, out, keep, stack, resume, overwrite, command_line)
+        done = folder.state if folder else SweepState.empty(job)
+        threading.Thread(target=_compile_rows, args=(job,), daemon=True).start()
+        clock = _Clock(job, done.evaluated, reporter(progress), folder)
+        sink = folder.sink if folder else None
+        if folder and sink:
+            write_again(job, folder.lost_parts(), sink)
+        state, _ = runs.run(job, done, clock.tick, sink)
+        seconds = clock.finish(state)
+        result = _result(job, state, seconds, state.evaluated - done.evaluated, runs, folder)
+        if folder:
+            folder.finish(result, state)
     return result
 
 
@@ -111,15 +112,16 @@ def _compile_rows(job: SweepJob) -> None:
         evaluate_rows(job, [job.start])
 
 
-def _open_folder(job: SweepJob, out: Any, keep: str, *options: Any) -> "RunFolder | None":
+def _open_folder(job: SweepJob, out: Any, keep: str, stack: contextlib.ExitStack, *options: Any) -> "RunFolder | None":
     if keep not in KEEP:
         raise unknown("keep", keep, KEEP)
     if out is None:
         if keep == "all":
             raise UserError("keep = 'all' writes every row: say where with out (--out FOLDER)")
         return None
-    from .run_folder import RunFolder
+    from .run_folder import RunFolder, claimed
 
+    stack.enter_context(claimed(out))
     return RunFolder(job, out, keep == "all", *options)
 
 

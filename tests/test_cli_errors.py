@@ -10,6 +10,7 @@ from cli_run import answer, small_sweep
 
 from dse.api import folder_name
 from dse.cli import main
+from dse.run_folder import claimed
 
 SHAPE = ["--shape", "4096x4096x4096"]
 
@@ -257,3 +258,12 @@ def test_a_search_into_a_folder_that_is_not_there(tmp_path, capsys):
         err = refused(capsys, *words, tmp_path / "none" / name)
         assert f"cannot write {tmp_path / 'none' / name}: " in err
         assert "None" not in err
+
+
+def test_a_folder_that_another_process_writes_into(tmp_path, capsys):
+    words = small_sweep(tmp_path / "run")
+    with claimed(tmp_path / "run"):
+        for more in ([], ["--resume"], ["--overwrite"]):
+            assert "another process writes a run into the folder" in refused(capsys, *words, *more)
+    assert main(words) == 0
+    assert main([*words, "--resume"]) == 0
