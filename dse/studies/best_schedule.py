@@ -13,7 +13,6 @@ from ..problem import GemmProblem
 from ..space import Space
 
 BATCH_LANES = 2**20  # problems x schedules a call
-SAME_ORDER = 16.0  # Reason.SAME_ORDER: kept once in a space, but it runs
 
 
 @dataclass(frozen=True)
@@ -89,6 +88,8 @@ class _Group:
         import jax
         import jax.numpy as jnp
 
+        from jaxmodel.reasons import Reason
+
         constants = {name: np.float32(columns[name][0]) for name in kernel.compiled_fields}
         self._columns = {
             name: np.asarray(values, np.float32)[None, :] for name, values in columns.items() if name not in constants
@@ -98,7 +99,7 @@ class _Group:
 
         def fastest(problem: Any, columns: dict[str, Any], gpu: Any) -> tuple[Any, Any]:
             cost = kernel.cost(problem, kernel.schedule(columns | constants), gpu)
-            runs = (cost.reason == 0) | (cost.reason == SAME_ORDER)
+            runs = (cost.reason == Reason.OK) | (cost.reason == Reason.SAME_ORDER)  # kept once in a space, but it runs
             latency = jnp.where(runs, cost.latency_s, jnp.inf)
             return jnp.min(latency, axis=1), jnp.argmin(latency, axis=1)
 

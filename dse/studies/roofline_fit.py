@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Roofline:
+class FittedRoofline:
     """latency = overhead_s + max(FLOP / flop_per_s, bytes / bytes_per_s), bytes counted once an operand (2 B each)."""
 
     overhead_s: float
@@ -23,7 +23,7 @@ class Roofline:
         return self.overhead_s + np.maximum(compute, memory)
 
 
-def fit_roofline(rows: "pd.DataFrame") -> Roofline:
+def fit_roofline(rows: "pd.DataFrame") -> FittedRoofline:
     """Fits the three constants to least mean absolute relative error, from several starts (Nelder-Mead).
 
     Args:
@@ -37,13 +37,13 @@ def fit_roofline(rows: "pd.DataFrame") -> Roofline:
     bytes_per_s = np.quantile(_bytes(m, n, k) / measured, [0.8, 0.95])
 
     def error(logs: np.ndarray) -> float:
-        return float(np.mean(np.abs(Roofline(*np.exp(logs)).latency_s(m, n, k) / measured - 1.0)))
+        return float(np.mean(np.abs(FittedRoofline(*np.exp(logs)).latency_s(m, n, k) / measured - 1.0)))
 
     starts = [np.log([measured.min(), f, b]) for f in flop_per_s for b in bytes_per_s]
     options = {"maxiter": 4000, "xatol": 1e-4, "fatol": 1e-7}
     fits = [minimize(error, start, method="Nelder-Mead", options=options) for start in starts]
     best = min(fits, key=lambda fit: fit.fun)
-    return Roofline(*(float(value) for value in np.exp(best.x)))
+    return FittedRoofline(*(float(value) for value in np.exp(best.x)))
 
 
 def _bytes(m: np.ndarray, n: np.ndarray, k: np.ndarray) -> np.ndarray:

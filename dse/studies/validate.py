@@ -11,7 +11,7 @@ import numpy as np
 from ..content.gpu import load_gpu
 from ..content.space import load_space
 from ..errors import UserError, unknown
-from ..problem import GemmProblem
+from ..problem import GemmProblem, checked
 from .best_schedule import best_schedules
 from .measured import load_measured_gemm
 from .roofline_fit import fit_roofline
@@ -86,14 +86,15 @@ def validate_gemm(
     A library picks by heuristics, so it may be slower than the best schedule; rows carry no schedule.
 
     Args:
-        gpus: names; None: every GPU of the table that has a file.
+        gpus: names; None: every GPU of the table.
         table: measured latencies (`load_measured_gemm`); None: the packaged sample.
         part: which part of the table is judged; the roofline is fitted on the part "fit" of the same table.
         preset: sub-space of the GPU's fastest family.
         rows_per_gpu: judge at most that many rows a GPU, drawn with a fixed seed.
 
     Raises:
-        UserError: a GPU the table has no rows of, an unknown name, or what `load_measured_gemm` raises.
+        UserError: a GPU that has no file or that the table has no rows of, to judge or to fit on; a dimension that is
+            not allowed; or what `load_measured_gemm` raises.
     """
     judged, fitted = load_measured_gemm(table, part), load_measured_gemm(table, "fit")
     systems = sorted(judged["system"].unique())
@@ -125,9 +126,11 @@ def errors(predicted: np.ndarray, measured: np.ndarray) -> Errors:
 
 
 def _validate_gpu(name: str, rows: "pd.DataFrame", fit: "pd.DataFrame", preset: str) -> GpuValidation:
+    if fit.empty:
+        raise UserError(f"the table has no rows of {name} in the part fit: the roofline beside the model needs some")
     gpu = load_gpu(name)
     space = load_space("gemm", gpu.families("bf16")[0], "bf16", preset=preset)
-    problems = [GemmProblem(m=int(m), n=int(n), k=int(k)) for m, n, k in rows[["m", "n", "k"]].itertuples(index=False)]
+    problems = [_problem(*sizes) for sizes in rows[["m", "n", "k"]].itertuples(index=False)]
     best = best_schedules(problems, space, gpu)
     roofline = fit_roofline(fit)
     shape = (rows[name].to_numpy(float) for name in ("m", "n", "k"))
@@ -145,6 +148,10 @@ def _validate_gpu(name: str, rows: "pd.DataFrame", fit: "pd.DataFrame", preset: 
         by_latency=_by_latency(rows),
         rows=rows,
     )
+
+
+def _problem(*sizes: float) -> GemmProblem:
+    return checked(GemmProblem(*(int(size) if size == int(size) else size for size in sizes)))  # type: ignore[arg-type]
 
 
 def _by_latency(rows: "pd.DataFrame") -> dict[str, tuple[Errors, Errors]]:
