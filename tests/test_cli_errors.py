@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_run import answer, small_sweep
@@ -226,7 +227,7 @@ def test_gpus_names_an_unknown_one(capsys):
     assert "did you mean 'h200_sxm'?" in refused(capsys, "gpus", "h200sxm")
 
 
-def dse_process(*words, stdout=subprocess.PIPE, **environment):
+def dse_process(*words: object, stdout: Any = subprocess.PIPE, **environment: str) -> subprocess.CompletedProcess:
     root = Path(__file__).resolve().parent.parent
     return subprocess.run(
         [sys.executable, "-m", "dse", *map(str, words)],
