@@ -85,6 +85,7 @@ def test_bad_choices(words, texts, tmp_path, capsys):
         (["--gpu-axis", "l2_capacity_bytes=2e8:3e8:lg"], "the scale 'lg' is unknown"),
         (["--gpu-axis", "l3_bytes=1:2", "--trials", "2"], "unknown field"),
         (["--out", "trials.txt"], "end the name in .parquet or .csv"),
+        (["--seed", "-1"], "seed = -1 is not allowed: a whole number from 0 to 2^32 - 1"),
         (["--trials", "0"], "'0' is not a whole number from 1"),
     ],
 )

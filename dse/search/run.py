@@ -83,13 +83,15 @@ def run_search(
         progress: as in `dse.sweep.run_sweep`; counts trials.
 
     Raises:
-        UserError: a budget or batch below 1, an unknown sampler or GPU field, or a range that is none.
+        UserError: a budget or batch below 1, a seed that is none, an unknown sampler or GPU field, or a range that is none.
     """
     if sampler not in SAMPLERS:
         raise unknown("sampler", sampler, SAMPLERS)
     for name, value in (("trials", trials), ("batch", batch)):
         if value < 1:
             raise UserError(f"{name} = {value} is not allowed: 1 or more")
+    if not 0 <= seed < 2**32:
+        raise UserError(f"seed = {seed} is not allowed: a whole number from 0 to 2^32 - 1")
     space = search_space(job.space, gpu, None if make_gpu else gpu_fields(job.gpu))
     configure_jax()
     from .optuna import OptunaSearcher
