@@ -83,7 +83,8 @@ def run_search(
         progress: as in `dse.sweep.run_sweep`; counts trials.
 
     Raises:
-        UserError: a budget or batch below 1, a seed that is none, an unknown sampler or GPU field, or a range that is none.
+        UserError: a budget or batch below 1, a seed out of range, an unknown sampler or GPU field, or a range that is
+            none.
     """
     if sampler not in SAMPLERS:
         raise unknown("sampler", sampler, SAMPLERS)
