@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .content.dtypes import DTYPE_BYTES
+from .content.shapes import DIMENSION_MAX
 from .errors import UserError, unknown
 
 if TYPE_CHECKING:
     from jaxmodel.types import Gemm
 
-DIMENSION_MAX = 2**24 - 1  # the largest whole number up to which float32 holds every one
 LAYOUTS = {  # (A contiguous along k, B contiguous along k), BLAS letters: transposed or not, column-major view
     "tn": (1.0, 1.0),
     "nn": (0.0, 1.0),

@@ -142,7 +142,7 @@ def _run(groups: _Groups, width: Array, alignment: Array) -> _Run:
     return _Run(
         rows=jnp.minimum(1.0 + jnp.maximum(run - alignment, 0.0) * per_width, walk.long),
         cols=cols,
-        row_interval_bytes=(width - 1.0) * walk.narrow_bytes + (2.0 - per_width) * walk.long_bytes,
+        row_interval_bytes=walk.row_interval_bytes(width),
         width=width,
         in_one_row=width > run,
     )

@@ -42,6 +42,10 @@ class Walk:
         """Width of the last panel; `panel` where that divides the narrow axis."""
         return self.narrow - (self.panels - 1.0) * self.panel
 
+    def row_interval_bytes(self, width: Array) -> Array:
+        """Bytes of one K-step between a column's uses by two neighbouring rows of a panel `width` positions wide."""
+        return (width - 1.0) * self.narrow_bytes + (2.0 - 1.0 / width) * self.long_bytes
+
 
 def tile_position(index: Array, rows: Array, cols: Array, along_n: Array, swizzle: Array) -> tuple[Array, Array]:
     """Closed form of the launch order: the grid position (m, n) of the `index`-th tile.

@@ -142,9 +142,9 @@ def _narrow_operand_hits(launch: _Launch, capacity_bytes: Array, ways: Array) ->
     ragged_share = jnp.where(ragged.width < full.width, ragged.width / walk.narrow, 0.0)
     lag, later = _wave_lag(launch, full.width, 1.0)
     later = jnp.clip(later - _later_but_cold(launch, full), 0.0, 1.0)
-    hit_full = _reuse_hit(launch, full, lag, later, _rest_of_row(walk, full), capacity_bytes, ways)
+    hit_full = _reuse_hit(launch, full, lag, later, walk.row_interval_bytes(full.width), capacity_bytes, ways)
     lag, later = _wave_lag(launch, ragged.width, 1.0)
-    hit_ragged = _reuse_hit(launch, ragged, lag, later, _rest_of_row(walk, ragged), capacity_bytes, ways)
+    hit_ragged = _reuse_hit(launch, ragged, lag, later, walk.row_interval_bytes(ragged.width), capacity_bytes, ways)
     return (1.0 - 1.0 / walk.long) * (hit_full + ragged_share * (hit_ragged - hit_full))
 
 
@@ -169,11 +169,6 @@ def _adjacent_panels(launch: _Launch) -> _Panel:
     pairs_mean = (walk.narrow - 0.5 * (full.width + walk.last_panel)) / jnp.maximum(panels - 1.0, 1.0)
     width = jnp.where(panels > 1.5, pairs_mean, full.width)
     return _Panel(width=width, row_step=full.row_step, panel_step=full.panel_step)
-
-
-def _rest_of_row(walk: Walk, panel: _Panel) -> Array:
-    """Bytes of one K-step between a column's uses by two neighbouring rows."""
-    return (panel.width - 1.0) * walk.narrow_bytes + (2.0 - 1.0 / panel.width) * walk.long_bytes
 
 
 def _reuse_hit(

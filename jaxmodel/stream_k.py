@@ -102,15 +102,11 @@ def _split(walk: Walk, batch: Array, slots: Array) -> _Split:
     tiles = walk.long * walk.narrow * batch
     waves = jnp.maximum(floor_div(tiles, slots) - 1.0, 0.0)
     shared = tiles - waves * slots
-    panels = _panels(walk)
+    panels = walk.panels
     everything = _Progress(rows=walk.long * batch, cols=walk.narrow * batch, visits=panels * walk.long * batch)
     return _Split(
         tiles=tiles, slots=slots, waves=waves, shared=shared, seen=_progress(walk, panels, shared), all=everything
     )
-
-
-def _panels(walk: Walk) -> Array:
-    return jnp.ceil(walk.narrow / walk.panel - 1e-5)
 
 
 def _progress(walk: Walk, panels: Array, tiles: Array) -> _Progress:
@@ -179,7 +175,6 @@ def _waves_hits(
     tiles, slots, waves = split.tiles, jnp.minimum(split.slots, split.tiles), split.waves
     long = jnp.where(walk.long_is_rows, whole.rows, whole.cols)
     narrow = jnp.where(walk.long_is_rows, whole.cols, whole.rows)
-    panels = _panels(walk)
     mine = waves * slots
 
     cut = 1.0 - power_of_two_gcd(slots, walk.panel) / walk.panel
@@ -192,10 +187,10 @@ def _waves_hits(
     across = jnp.clip((long * tiles - all_same) / jnp.maximum(tiles - split.all.rows - all_same, _TINY), 0.0, 1.0)
     long_hits = same + jnp.maximum(again - same, 0.0) * across
 
-    ragged_width = walk.narrow - (panels - 1.0) * walk.panel
+    ragged_width = walk.last_panel
     ragged = jnp.where(ragged_width < walk.panel, ragged_width / walk.narrow, 0.0)
-    full_hit = hit_probability(_row_bytes(walk, walk.panel), capacity_bytes, ways)
-    ragged_hit = hit_probability(_row_bytes(walk, ragged_width), capacity_bytes, ways)
+    full_hit = hit_probability(walk.row_interval_bytes(walk.panel), capacity_bytes, ways)
+    ragged_hit = hit_probability(walk.row_interval_bytes(ragged_width), capacity_bytes, ways)
     all_full, all_ragged = (_within_a_wave(tiles, slots, width) for width in (walk.panel, ragged_width))
     all_same_hits = (1.0 - ragged) * all_full * full_hit + ragged * all_ragged * ragged_hit
     all_same = (1.0 - ragged) * all_full + ragged * all_ragged
@@ -238,7 +233,3 @@ def _within_a_wave(tiles: Array, slots: Array, interval: Array) -> Array:
     whole = floor_div(pairs, slots)
     over = jnp.clip(pairs - whole * slots - (slots - interval), 0.0, interval)
     return jnp.where(interval < slots, 1.0 - (whole * interval + over) / pairs, 0.0)
-
-
-def _row_bytes(walk: Walk, width: Array) -> Array:
-    return (width - 1.0) * walk.narrow_bytes + (2.0 - 1.0 / width) * walk.long_bytes

@@ -12,7 +12,7 @@ from .files import find_content
 FOLDER = "studies/shapes"
 NEEDED = ("m", "n", "k")
 COLUMNS = (*NEEDED, "batch", "name", "dtype")
-DIMENSION_MAX = 2**24 - 1
+DIMENSION_MAX = 2**24 - 1  # of a problem's sides: float32 holds every whole number up to here
 
 
 @dataclass(frozen=True)
