@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from .content.gpu_fields import FIELDS
+
 # name -> (unit, meaning); "1" is a pure number
 SCHEDULE_COLUMNS: dict[str, tuple[str, str]] = {
     "tile_m": ("1", "rows of the output tile of one CTA"),
@@ -74,6 +76,11 @@ def describe(name: str) -> tuple[str, str]:
         return "1", "number of the schedule in its space: mixed-radix, the last axis fastest"
     if name.removesuffix("_name") in CODES and name.endswith("_name"):
         return "text", f"{name.removesuffix('_name')} in words"
+    if name == "trial":
+        return "1", "number of the trial, in the order in which they were tried"
+    if name.startswith("gpu."):
+        field = FIELDS.get(name.removeprefix("gpu."))
+        return (field.unit, field.meaning) if field else ("1", f"{name.removeprefix('gpu.')} of the GPU, as chosen")
     return (SCHEDULE_COLUMNS | COST_COLUMNS).get(name, ("text", f"axis {name} of the space"))
 
 

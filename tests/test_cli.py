@@ -10,6 +10,7 @@ import pytest
 from cli_run import SHAPE, TINY, answer, json_answer, small_sweep
 
 from dse.cli import COMMANDS, main
+from dse.store import read_provenance, read_rows
 
 HEAVY = {"jax", "ray", "optuna", "pandas", "pyarrow", "rich", "numpy"}
 
@@ -186,6 +187,19 @@ def test_search(tmp_path, capsys):
     assert code == 0
     assert "40 trials with tpe, seed 3" in out
     assert "front of the trials over latency_s, energy_j" in out
+
+
+def test_trials_say_how_they_were_made(tmp_path, capsys):
+    path = tmp_path / "trials.parquet"
+    words = ["search", "gemm", "--shape", SHAPE, *TINY, "--trials", "8", "--sampler", "random", "--seed=5", "--quiet"]
+    told = json_answer(capsys, *words, "--gpu-axis", "l2_capacity_bytes=3e7:2e8:log", "--out", path)
+    assert len(pd.read_parquet(path)) == told["trials"] == 8
+    made = read_provenance(path)
+    assert (made["sampler"], made["seed"], made["trials"]) == ("random", 5, 8)
+    assert made["command_line"].startswith("dse search gemm")
+    about = {field.name: field.metadata for field in read_rows(path).schema}
+    assert about["gpu.l2_capacity_bytes"][b"unit"] == b"bytes"
+    assert about["trial"][b"description"].startswith(b"number of the trial")
 
 
 def test_every_row_and_resume(tmp_path, capsys):

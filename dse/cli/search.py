@@ -9,6 +9,7 @@ belongs to them, as with --set.
 """
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,8 +19,6 @@ from . import EXIT_INTERRUPTED
 from .options import add_output, add_question, add_space, objectives, overrides, positive
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from ..search import SearchResult
 
 
@@ -75,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
             align_bytes=arguments.align_bytes,
         )
     if arguments.out:
-        _write(Path(arguments.out), result.trials)
+        _write(Path(arguments.out), result, shlex.join(["dse", *arguments.words]))
     if arguments.json:
         print_json(_as_dict(result))
     else:
@@ -137,11 +136,17 @@ def _as_dict(result: "SearchResult") -> dict[str, Any]:
     }
 
 
-def _write(path: Path, trials: "pd.DataFrame") -> None:
+def _write(path: Path, result: "SearchResult", command_line: str) -> None:
+    from ..provenance import provenance
+    from ..store import as_table, write_rows
+
+    trials = result.trials
+    if path.suffix == ".parquet":
+        columns = {str(name): trials[name].to_numpy() for name in trials}
+        made = provenance(result.job, command_line) | {"sampler": result.sampler, "seed": result.seed}
+        write_rows(path, as_table(columns, result.job.space.size > 2**64), made | {"trials": len(trials)})
+        return
     try:
-        if path.suffix == ".csv":
-            trials.to_csv(path, index=False)
-        else:
-            trials.to_parquet(path, index=False)
+        trials.to_csv(path, index=False)
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror or error}; choose another with --out") from None
