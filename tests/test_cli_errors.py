@@ -269,3 +269,8 @@ def test_a_folder_that_another_process_writes_into(tmp_path, capsys):
             assert "another process writes a run into the folder" in refused(capsys, *words, *more)
     assert main(words) == 0
     assert main([*words, "--resume"]) == 0
+
+
+def test_a_run_is_not_explained_on_another_machine(tmp_path, capsys):
+    assert main(["explain", str(tmp_path), "0", "--gpu", "a100_sxm", "--set", "l2_capacity=2x"]) == 2
+    assert "so --gpu, --set cannot be given with it" in capsys.readouterr().err

@@ -14,7 +14,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ..errors import UserError
-from .options import add_question, question
+from .options import add_question, changed_question, question
 
 if TYPE_CHECKING:
     from ..explanation import Explanation
@@ -50,6 +50,12 @@ def _from_run(arguments: argparse.Namespace) -> "Explanation":
 
     if arguments.schedule:
         raise UserError("give either a RUN or --schedule, not both")
+    changed = changed_question(arguments)
+    if changed:
+        raise UserError(
+            f"a RUN brings its own problem and GPU, so {', '.join(changed)} cannot be given with it; to ask otherwise, "
+            "give --shape, --gpu and --schedule"
+        )
     opened = open_run(arguments.run)
     if opened.stale:
         print("dse: the model has changed since this run; numbers below are today's", file=sys.stderr)

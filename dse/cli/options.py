@@ -35,6 +35,14 @@ def add_question(parser: argparse.ArgumentParser, shape_needed: bool = True, man
     group.add_argument("--clock", default="boost", help="boost (default) or sustained")
 
 
+def changed_question(arguments: argparse.Namespace) -> list[str]:
+    """The options of `add_question` that are not at their defaults."""
+    blank = argparse.ArgumentParser()
+    add_question(blank, shape_needed=False)
+    actions = {action.dest: action for action in blank._actions if action.dest != "help"}
+    return [a.option_strings[0] for name, a in actions.items() if getattr(arguments, name) != a.default]
+
+
 def add_space(parser: argparse.ArgumentParser) -> None:
     """--space, --preset, --axis, --objectives, --top."""
     group = parser.add_argument_group("the space and what is looked for")
