@@ -61,6 +61,7 @@ def _floats(launch):
 def test_drawn_launches_agree_with_the_exact_stack():
     cases = draw_stream_k_cases(60, seed=31)
     errors = np.abs(stream_k_errors(cases))
+    # percentage points; scripts/check_stream_k.py holds 600 launches to such bars, here 60 scatter in the tail
     assert errors.mean() < 0.5
     assert np.percentile(errors, 99) < 9.0
     assert errors[[in_one_panel(c) for c in cases]].mean() < 0.3
