@@ -28,18 +28,18 @@ class BestSchedules:
     index: np.ndarray
 
 
-def best_schedules(problems: Sequence[GemmProblem], space: Space, gpu: GpuFile, dtype: str = "bf16") -> BestSchedules:
+def best_schedules(problems: Sequence[GemmProblem], space: Space, gpu: GpuFile) -> BestSchedules:
     """Sweeps `space` exhaustively for every problem and keeps the fastest schedule of each.
 
     Args:
-        problems: of one kernel and data type.
+        problems: of the space's kernel and data type.
         space: materialised as a whole: up to some 100,000 points.
-        gpu: bound to `dtype` and the space's family.
+        gpu: bound to the space's data type and family.
 
     Raises:
         UserError: no schedule of the space fits at all, or none fits a problem.
     """
-    bound = gpu.bind(dtype, family=space.family)
+    bound = gpu.bind(space.dtype, family=space.family)
     index, columns = runnable_columns(space, bound)
     if not len(index):
         raise UserError(f"no schedule of space {space.name} fits {gpu.name}; widen the space or its preset")
@@ -143,7 +143,7 @@ def runnable_columns(space: Space, gpu: Any) -> tuple[np.ndarray, dict[str, np.n
 
     kernel = get_kernel(space.kernel)
     columns = space.rows(range(space.size))
-    large = kernel.problem("65536x65536x65536").arrays()
+    large = kernel.problem("65536x65536x65536", dtype=space.dtype).arrays()
     schedule = kernel.schedule({name: np.float32(values) for name, values in columns.items()})
     reason = np.asarray(jax.jit(kernel.cost)(large, schedule, gpu).reason)
     depends_on_problem = (Reason.OK, Reason.SPLIT_K, Reason.STREAM_K, Reason.TILE_COUNT, Reason.SAME_ORDER)
