@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from oracles.gemm_compare import differences, model_fields, twin_fields
 from oracles.gemm_draws import FAMILIES, draw_gemms

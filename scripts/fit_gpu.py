@@ -7,9 +7,13 @@ CMA-ES on the mean absolute relative error of the best predicted latency over th
 """
 
 import argparse
+import sys
+from pathlib import Path
 
 import numpy as np
 from cmaes import CMA
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from dse.content import load_gpu
 from dse.content.space import load_space
