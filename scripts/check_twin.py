@@ -9,11 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from oracles.gemm_compare import differences, model_fields, twin_fields
-from oracles.gemm_draws import FAMILIES, draw_gemms
+from tests.oracles.gemm_compare import differences, model_fields, twin_fields
+from tests.oracles.gemm_draws import FAMILIES, draw_gemms
 
 TOLERANCE = {np.float32: 1e-4, np.float64: 1e-9}
 
