@@ -62,7 +62,10 @@ def _numbers(reason: Reason, problem: Any, at: Mapping[str, Any], cost: Mapping[
         doubled = ", twice for the overlapped epilogue" if at["epilogue"] == 2 else ""
         return f"accumulators of {int(at['tile_n'])} columns{doubled}, an SM has {int(gpu.tmem_columns)}"
     if reason is Reason.SMS_FREE:
-        return f"sms_free {int(at['sms_free'])} of {int(gpu.sm_count)} SMs leaves no room for a cluster of {ctas}"
+        free = f"sms_free {int(at['sms_free'])} of {int(gpu.sm_count)} SMs"
+        if int(gpu.sm_count) - int(at["sms_free"]) < ctas:
+            return f"{free} leaves no room for a cluster of {ctas}"
+        return f"{free} frees none that clusters of {ctas} could use"
     if reason is Reason.SPLIT_K:
         steps = -(-problem.k // int(at["tile_k"]))
         return f"split_k {int(at['split_k'])} of {steps} K-steps"

@@ -42,7 +42,7 @@ ADVICE: dict[Reason, str] = {
     Reason.REGISTER_FILE: "one CTA needs more registers than the SM has: a smaller tile or fewer warps",
     Reason.THREADS: "more threads than a CTA may have: fewer warps",
     Reason.TMEM: "the accumulators need more than the SM's TMEM columns: a smaller tile_n or no overlapped epilogue",
-    Reason.SMS_FREE: "leaves no SM to run on: a smaller sms_free",
+    Reason.SMS_FREE: "leaves no SM to run on, or only SMs that the cluster cannot use anyway: another sms_free",
     Reason.SPLIT_K: "more splits than K-steps: a smaller split_k or tile_k",
     Reason.STREAM_K: "whole waves (or splits) leave nothing to share, or less than one K-step a slot: use persistent",
     Reason.EPILOGUE: "an overlapped epilogue needs a second tile in the same CTA: use a persistent or stream-K launch",

@@ -29,7 +29,14 @@ from ..types import (
 )
 from ..waves import KernelTimes, TileTimes, WaveTimes, kernel_times, wave_times
 from .gemm_footprint import executed_tile, footprint, footprint_checks, registers_per_thread
-from .gemm_traffic import ACCUMULATOR_BYTES, SECTOR_BYTES, Traffic, operand_traffic, partial_tiles
+from .gemm_traffic import (
+    ACCUMULATOR_BYTES,
+    SECTOR_BYTES,
+    Traffic,
+    operand_traffic,
+    partial_tiles,
+    sector_factor,
+)
 
 TILES_EXACT = 2.0**24  # whole numbers that float32 holds exactly
 FRAGMENT_ELEMENTS = 8.0  # neighbours in a row of an MMA fragment: four threads hold two each (PTX ISA, mma.m16n8)
@@ -120,10 +127,9 @@ def store_demand(problem: Gemm, schedule: GemmSchedule, gpu: Gpu, cut: Grid, tra
     c_in_bytes = jnp.where(split, 0.0, problem.c_in_bytes)
     staged = schedule.epilogue > EPILOGUE_DIRECT
     fragment_bytes = FRAGMENT_ELEMENTS * out_bytes  # a direct store fills part of each sector
-    misaligned = jnp.maximum(SECTOR_BYTES - problem.out_align_bytes, 0.0)
     row = jnp.where(schedule.swap_ab > 0, schedule.tile_m, schedule.tile_n)  # of the output in memory
-    run_bytes = jnp.where(staged, row * out_bytes, jnp.minimum(fragment_bytes, SECTOR_BYTES))
-    sectors = jnp.where(staged, (run_bytes + misaligned) / run_bytes, SECTOR_BYTES / run_bytes)
+    staged_sectors = sector_factor(row * out_bytes, problem.out_align_bytes)
+    sectors = jnp.where(staged, staged_sectors, SECTOR_BYTES / jnp.minimum(fragment_bytes, SECTOR_BYTES))
     written = mean_elements * out_bytes
     read = mean_elements * c_in_bytes
     spilled = jnp.where(split, traffic.workspace_miss, 1.0)  # of the partial tiles only what L2 cannot hold leaves it
@@ -315,10 +321,11 @@ def _launch_checks(
     schedule: GemmSchedule, problem: Gemm, cut: Grid, shared: Floats, gpu: Gpu
 ) -> list[tuple[Bools, Reason]]:
     cluster = schedule.cluster_m * schedule.cluster_n
+    free_anyway = (schedule.sms_free > 0) & (gpu.sm_count - schedule.sms_free >= cluster_sms(cluster, gpu))
     unshared = (shared < 1) | (cut.tiles * cut.k_steps < cut.slots)
     return [
         (cluster_sms(cluster, gpu) < 1, Reason.CLUSTER),
-        (gpu.sm_count - schedule.sms_free < cluster, Reason.SMS_FREE),
+        ((gpu.sm_count - schedule.sms_free < cluster) | free_anyway, Reason.SMS_FREE),
         ((schedule.split_k > 1) & (schedule.split_k > ceil_div(problem.k, schedule.tile_k)), Reason.SPLIT_K),
         ((schedule.stream_k > 0) & (unshared | (schedule.split_k > 1)), Reason.STREAM_K),
         ((schedule.epilogue >= EPILOGUE_OVERLAPPED) & (schedule.persistent + schedule.stream_k < 1), Reason.EPILOGUE),

@@ -75,8 +75,11 @@ def footprint(problem: Gemm, schedule: GemmSchedule, gpu: Gpu) -> Footprint:
     groups = jnp.where(overlapped & jnp.logical_not(in_tmem), 2.0, 1.0)
     warps = schedule.warps_m * schedule.warps_n * groups
     producer_warps = ceil_div_by_reciprocal(gpu.mma.async_copy_threads, WARP)
-    registers = warps * warp_registers(registers_per_thread(problem, schedule, gpu), gpu)
-    registers = registers + producer_warps * warp_registers(PRODUCER_REGISTERS, gpu)
+    consumers = warps * warp_registers(registers_per_thread(problem, schedule, gpu), gpu)
+    registers = consumers + producer_warps * warp_registers(PRODUCER_REGISTERS, gpu)
+    # a kernel whose registers were measured has run: its producer warps, if it has any, got by with what was left
+    room = jnp.maximum(consumers, gpu.registers_per_sm)
+    registers = jnp.where(schedule.registers_measured > 0, jnp.minimum(registers, room), registers)
     columns = tile.n * jnp.where(overlapped, 2.0, 1.0)
     return Footprint(
         smem_bytes=smem,

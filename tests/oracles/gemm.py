@@ -177,7 +177,7 @@ def _demands(
         price = 32 / min(8 * o, 32)
     else:
         line = (s.tile_m if s.swap_ab else s.tile_n) * o
-        price = (line + max(32 - p.out_align_bytes, 0)) / line
+        price = _sector_price(line, p.out_align_bytes)
     stored = written * price + read
     operations = 1 if split else 3 if p.c_in_bytes > 0 else 2
 

@@ -38,7 +38,10 @@ def footprint(p: Gemm, s: GemmSchedule, g: Gpu) -> SimpleNamespace:
     threads = 32 * warps * groups + mma.async_copy_threads
     granularity = g.register_granularity
     cta_registers = warps * groups * _up(32 * registers, granularity)
-    cta_registers += math.ceil(mma.async_copy_threads / 32) * _up(32 * 40, granularity)
+    producers = math.ceil(mma.async_copy_threads / 32) * _up(32 * 40, granularity)
+    if s.registers_measured > 0:
+        producers = min(producers, max(g.registers_per_sm - cta_registers, 0))
+    cta_registers += producers
 
     stage_bytes = z * (x * p.a_bytes + y * h * p.b_bytes)
     buffers = s.stages * (stage_bytes + 16)
@@ -116,7 +119,7 @@ def reason(p: Gemm, s: GemmSchedule, g: Gpu, part: SimpleNamespace, residency: i
         (Reason.SMEM, residency == 0),
         (Reason.SAME_ORDER, same_order),
         (Reason.CLUSTER, _cluster_sms(s, g) == 0),
-        (Reason.SMS_FREE, free_sms < grid.cluster),
+        (Reason.SMS_FREE, free_sms < grid.cluster or (s.sms_free > 0 and free_sms >= _cluster_sms(s, g))),
         (Reason.SPLIT_K, s.split_k > 1 and s.split_k > grid.k_steps_all),
         (
             Reason.STREAM_K,
