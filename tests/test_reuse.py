@@ -71,6 +71,18 @@ def test_reference_hit_rates(shape, expected):
     assert _gemm_hit(*shape) == pytest.approx(expected, abs=1.2e-3)
 
 
+def test_cold_misses_of_repeated_and_of_shared_blocks():
+    """Reference W7: repeated once, half of all accesses miss however large the cache; tiles that advance together share
+    each of 8 K-steps' 1 KiB, so DRAM is asked for 8 KiB whether one tile runs or eight."""
+    once = np.arange(6)
+    distance = lru_stack.stack_distances(np.concatenate([once, once]), np.ones(12))
+    assert np.isinf(distance).mean() == 0.5
+    for tiles in (1, 8):
+        block = np.repeat(np.arange(8), tiles)
+        distance = lru_stack.stack_distances(block, np.full(block.size, 1024.0))
+        assert np.isinf(distance).sum() * 1024 == 8192
+
+
 def test_worked_stack_distances():
     x, y, z = 0, 1, 2
     same_size = lru_stack.stack_distances(np.array([x, y, y, x]), np.ones(4))
