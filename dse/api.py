@@ -158,7 +158,20 @@ def explain(
         raise UserError("a schedule is explained for a shape: give shape='MxNxK'")
     asked = ask(shape, dtype, gpu, **question)
     fields = parse_schedule(schedule, asked.family)
-    return explain_schedule(asked.problem, fields, asked.bound, asked.family, asked.gpu.name)
+    return explain_asked(asked, fields)
+
+
+def explain_asked(asked: Question, fields: Mapping[str, int]) -> Explanation:
+    """Explains a complete schedule for a question."""
+    return explain_schedule(
+        asked.problem,
+        fields,
+        asked.bound,
+        asked.family,
+        asked.gpu.name,
+        gpu_changes=asked.gpu.changes,
+        clock=asked.clock,
+    )
 
 
 def explain_row(job: SweepJob, table: "pd.DataFrame", rank: int) -> Explanation:
@@ -170,7 +183,20 @@ def explain_row(job: SweepJob, table: "pd.DataFrame", rank: int) -> Explanation:
     if not 0 <= rank < len(table):
         raise UserError(f"rank {rank} is not there: the table has the rows 0 to {len(table) - 1}")
     fields = {name: int(table.iloc[rank][name]) for name in SCHEDULE_FIELDS}
-    return explain_schedule(job.problem, fields, job.gpu, job.space.family, job.gpu_name)
+    return explain_fields(job, fields)
+
+
+def explain_fields(job: SweepJob, fields: Mapping[str, int]) -> Explanation:
+    """Explains a complete schedule for the problem and GPU of a job."""
+    return explain_schedule(
+        job.problem,
+        fields,
+        job.gpu,
+        job.space.family,
+        job.gpu_name,
+        gpu_changes=job.gpu_changes,
+        clock=job.clock,
+    )
 
 
 def rank(
@@ -296,7 +322,8 @@ def make_job(
             f"the space {chosen.name} is for {chosen.family}, but {asked.family} is what shall run on "
             f"{asked.gpu.name}: {fix}, or choose another --space"
         )
-    return SweepJob(chosen, asked.problem, asked.bound, gpu_name=asked.gpu.name, **options)
+    about = {"gpu_name": asked.gpu.name, "gpu_changes": asked.gpu.changes, "clock": asked.clock}
+    return SweepJob(chosen, asked.problem, asked.bound, **about, **options)
 
 
 def restrictions(axes: Restrictions | Sequence[str] | None) -> Restrictions:

@@ -12,9 +12,18 @@ from .roofline import roofline
 from .rows import evaluate_schedules
 from .schedule_text import FIELDS, distinct_raster, raster_label
 
+POWER_LIMITED_S = 1e-3  # shorter kernels end before the power controller reacts
+
 
 def explain_schedule(
-    problem: Any, schedule: Mapping[str, int], gpu: Any, family: str, gpu_name: str = ""
+    problem: Any,
+    schedule: Mapping[str, int],
+    gpu: Any,
+    family: str,
+    gpu_name: str = "",
+    *,
+    gpu_changes: tuple[str, ...] = (),
+    clock: str = "boost",
 ) -> Explanation:
     """Runs the model on one schedule and keeps everything it says.
 
@@ -26,6 +35,8 @@ def explain_schedule(
         gpu: the model's record of the GPU, `GpuFile.bind(...)`.
         family: the instruction family that the record is bound to.
         gpu_name: what to call the GPU.
+        gpu_changes: what was changed of the GPU, a line a number.
+        clock: the clock that the record is bound to.
     """
     renamed = distinct_raster(schedule, problem.m, problem.n)
     notes = ()
@@ -35,7 +46,22 @@ def explain_schedule(
     job = SweepJob(load_space("gemm", family, problem.dtype), problem, gpu, gpu_name=gpu_name)
     costs = costs_of(job, [renamed])[0]
     reason = why_not(problem, renamed, costs, gpu) if int(costs["reason"]) else ""
-    return Explanation(problem, gpu_name, family, renamed, costs, roofline(problem, gpu), reason, notes)
+    if not reason and clock == "boost" and float(costs["latency_s"]) > POWER_LIMITED_S:
+        length = f"kernels of more than {POWER_LIMITED_S * 1e3:.0f} ms"
+        notes += (f"{length} are usually power-limited: compare --clock sustained",)
+    return Explanation(
+        problem,
+        gpu_name,
+        family,
+        renamed,
+        costs,
+        roofline(problem, gpu),
+        reason,
+        notes,
+        gpu_changes=gpu_changes,
+        clock=clock,
+        tdp_w=float(gpu.tdp_w),
+    )
 
 
 def costs_of(job: SweepJob, schedules: list[Mapping[str, int]]) -> list[dict[str, Any]]:

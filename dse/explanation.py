@@ -7,7 +7,7 @@ from typing import Any
 from .advice import what_binds, what_to_change
 from .roofline import Roofline
 from .schedule_text import format_schedule
-from .text import byte_text, seconds_text, table
+from .text import byte_text, seconds_text, table, what_if_lines
 
 PHASES = ("prologue", "steady", "epilogue", "tail", "reduction", "launch")
 
@@ -24,7 +24,10 @@ class Explanation:
         cost: cost column -> number (`dse.columns.COST_COLUMNS`), and the words for its codes.
         roof: the problem's roofline.
         why_not: why it cannot run, with numbers; "" where it can.
-        notes: what was understood differently from what was written.
+        notes: what was understood differently from what was written, and what to keep in mind.
+        gpu_changes: what was changed of the GPU, a line a number.
+        clock: "boost" or "sustained".
+        tdp_w: the GPU's power limit.
     """
 
     problem: Any
@@ -35,6 +38,9 @@ class Explanation:
     roof: Roofline
     why_not: str
     notes: tuple[str, ...] = ()
+    gpu_changes: tuple[str, ...] = ()
+    clock: str = "boost"
+    tdp_w: float = float("inf")
 
     @property
     def feasible(self) -> bool:
@@ -88,6 +94,8 @@ class Explanation:
             "shape": self.problem.shape,
             "dtype": self.problem.dtype,
             "gpu": self.gpu_name,
+            "gpu_changes": list(self.gpu_changes),
+            "clock": self.clock,
             "family": self.family,
             "schedule": dict(self.schedule),
             "schedule_text": format_schedule(self.schedule),
@@ -101,6 +109,8 @@ class Explanation:
             "phases_s": self.phases,
             "roofline": {
                 "tensor_s": roof.tensor_s,
+                "sustained_tensor_s": roof.sustained_tensor_s,
+                "tensor_efficiency": roof.tensor_efficiency,
                 "ddr_s": roof.ddr_s,
                 "roof": roof.roof,
                 "share": self.roof_share,
@@ -119,6 +129,7 @@ def explanation_text(explanation: Explanation) -> str:
     head = [
         f"GEMM {problem.shape} {problem.dtype} -> {problem.out_dtype} on {explanation.gpu_name}, {explanation.family}",
         f"schedule  {format_schedule(explanation.schedule)}",
+        *what_if_lines(explanation.gpu_changes, explanation.clock),
         *(f"note      {note}" for note in explanation.notes),
     ]
     if not explanation.feasible:
@@ -137,9 +148,10 @@ def _verdict(at: Explanation) -> list[str]:
     roof = at.roof
     lines = [
         f"latency   {seconds_text(at.latency_s)}, {at.tflop_per_s:.1f} TFLOP/s",
-        f"roofline  {at.roof_share:.1%} of the {roof.roof} "
-        f"(tensor {seconds_text(roof.tensor_s)}, DDR {seconds_text(roof.ddr_s)} for "
-        f"{byte_text(roof.compulsory_bytes)} compulsory)",
+        f"roofline  {at.roof_share:.1%} of the {roof.roof}",
+        f"          tensor {seconds_text(roof.tensor_s)} at peak, {seconds_text(roof.sustained_tensor_s)} at the "
+        f"{100 * roof.tensor_efficiency:.1f} % a long main loop sustains (tensor_efficiency)",
+        f"          DDR {seconds_text(roof.ddr_s)} for {byte_text(roof.compulsory_bytes)} compulsory",
         f"          {roof.intensity:.0f} FLOP/B; the roofs meet at {roof.ridge:.0f} FLOP/B",
         f"binds     {at.binds}",
     ]
@@ -191,7 +203,11 @@ def _bytes(at: Explanation) -> list[str]:
         {"traffic": name, "bytes": byte_text(count), "rate": f"{byte_text(count / at.latency_s)}/s", "": remark}
         for name, count, remark in levels
     ]
-    energy = f"energy    {cost['energy_j']:.3g} J, {cost['energy_j'] / at.latency_s:.0f} W (rough)"
+    power_w = cost["energy_j"] / at.latency_s
+    energy = f"energy    {cost['energy_j']:.3g} J, {power_w:.0f} W (rough)"
+    if power_w > at.tdp_w:
+        hint = " (--clock sustained)" if at.clock == "boost" else ""
+        energy += f", above the {at.tdp_w:.0f} W limit: expect a lower clock{hint}"
     workspace = f"workspace {byte_text(cost['workspace_bytes'])}, launch overhead {seconds_text(cost['launch_s'])}"
     return [table(rows, left=("traffic", "")), "", workspace, energy]
 

@@ -48,6 +48,8 @@ class SweepJob:
         kernel: the cost model, or the name of a registered one; None: the space's kernel.
         problem_name: what reports call the problem; "": its shape.
         gpu_name: what reports call the GPU.
+        gpu_changes: what was changed of it, a line a number (`GpuFile.changes`).
+        clock: the clock that `gpu` is bound to, "boost" or "sustained"; kept for reports.
         objectives: cost fields that the front minimises, 1 to 6.
         rank_by: cost field that ranks the best.
         top: how many of the best are asked for.
@@ -67,6 +69,8 @@ class SweepJob:
     kernel: Any = None
     problem_name: str = ""
     gpu_name: str = ""
+    gpu_changes: tuple[str, ...] = ()
+    clock: str = "boost"
     objectives: tuple[str, ...] = ("latency_s", "ddr_bytes", "smem_bytes")
     rank_by: str = "latency_s"
     top: int = 10

@@ -50,6 +50,8 @@ def provenance(job: SweepJob, command_line: str = "") -> dict[str, Any]:
         "family": job.space.family,
         "dtype": job.space.dtype,
         "problem_name": job.problem_name,
+        "gpu_changes": list(job.gpu_changes),
+        "clock": job.clock,
         "chunk_lanes": job.chunk_lanes,
         "seed": None,  # an exhaustive sweep draws nothing
         "command_line": command_line,

@@ -9,6 +9,7 @@ from .content.dtypes import default_accumulator
 from .content.gpu import GpuFile, load_gpu
 from .errors import UserError
 from .problem import GemmProblem, checked, gemm_problem
+from .text import what_if_lines
 
 OUT_DTYPES = {"fp16": "fp16", "tf32": "fp32", "fp32": "fp32", "int8": "int32"}  # any other: bf16
 
@@ -44,6 +45,11 @@ class Question:
         types = f"{problem.dtype} -> {problem.out_dtype}{c}, {self.accumulator} accumulation"
         how = f"layout {problem.layout}, L2 {problem.cache}"
         return f"GEMM {problem.shape}, {types}, {how}, on {self.gpu.title} ({self.gpu.name}), {self.family}"
+
+    @property
+    def what_if(self) -> list[str]:
+        """What was changed of the GPU, a line a number, and a clock other than boost; empty for the GPU as it is."""
+        return what_if_lines(self.gpu.changes, self.clock)
 
 
 def ask(

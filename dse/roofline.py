@@ -29,6 +29,11 @@ class Roofline:
         return self.flop / self.peak_flop_per_s
 
     @property
+    def sustained_tensor_s(self) -> float:
+        """Time at the share of the tensor peak that a long main loop sustains."""
+        return self.tensor_s / self.tensor_efficiency
+
+    @property
     def ddr_s(self) -> float:
         """Time at full DRAM bandwidth."""
         return self.compulsory_bytes / self.ddr_bytes_per_s

@@ -59,6 +59,8 @@ def save_question(asked: Question, job: SweepJob, folder: str | os.PathLike[str]
         "accumulator": asked.accumulator,
         "families": asked.gpu.families(asked.problem.dtype, asked.accumulator),
         "gpu_name": job.gpu_name,
+        "gpu_changes": list(job.gpu_changes),
+        "clock": job.clock,
         "gpu": _numbers(job.gpu),
         "objectives": list(job.objectives),
         "rank_by": job.rank_by,
@@ -97,6 +99,8 @@ def open_run(path: str | os.PathLike[str]) -> OpenRun:
             GemmProblem(**content["problem"]),
             _record(content["gpu"]),
             gpu_name=content["gpu_name"],
+            gpu_changes=tuple(content.get("gpu_changes", ())),  # older runs have neither
+            clock=content.get("clock", "boost"),
             objectives=tuple(content["objectives"]),
             rank_by=content["rank_by"],
         )

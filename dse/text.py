@@ -35,3 +35,9 @@ def seconds_text(seconds: float) -> str:
         if seconds >= scale:
             return f"{seconds / scale:.2f} {unit}"
     return f"{seconds * 1e9:.0f} ns" if seconds else "0"
+
+
+def what_if_lines(changes: Iterable[str], clock: str) -> list[str]:
+    """What a result assumes of its GPU: `what if   sm_count: 132 -> 198 (1.5x)`, `clock     sustained`."""
+    lines = [f"what if   {change}" for change in changes]
+    return lines if clock == "boost" else [*lines, f"clock     {clock}"]

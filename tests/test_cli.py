@@ -170,6 +170,32 @@ def test_what_if_overrides_reach_the_model(tmp_path, capsys):
     assert slow["top"][0]["latency_s"] > 1.5 * base["top"][0]["latency_s"]
 
 
+def test_what_if_results_say_so_everywhere(tmp_path, capsys):
+    folder, changes = tmp_path / "run", ["--set", "sm_count=1.1x", "--clock", "sustained"]
+    lines = ("what if   sm_count: 132 -> 145 (1.1x, rounded to a whole number)", "clock     sustained")
+    words = [word for word in small_sweep(folder, *changes) if word != "--quiet"]
+    _, out, err = answer(capsys, *words)
+    rank_me = tmp_path / "mine.csv"
+    rank_me.write_text("tile,stages\n128x128x64,4\n")
+    texts = [out, err]
+    for more in (["explain", folder], ["top", folder], ["front", folder]):
+        texts.append(answer(capsys, *more)[1])
+    texts.append(answer(capsys, "rank", rank_me, "--shape", SHAPE, *changes)[1])
+    typed = ["explain", "--shape", SHAPE, "--schedule", "tile=128x128x64 stages=4", *changes]
+    texts.append(answer(capsys, *typed)[1])
+    for target in ("triton", "cutlass"):
+        texts.append(answer(capsys, "export", folder, "--to", target)[1])
+    for text in texts:
+        assert all(line in text for line in lines), text
+    kept = json.loads((folder / "question.json").read_text())
+    summary = json.loads((folder / "summary.json").read_text())["provenance"]
+    told = json_answer(capsys, *typed)
+    for about in (kept, summary, read_provenance(folder / "top.parquet"), told):
+        assert about["gpu_changes"][0] == lines[0].removeprefix("what if   ")
+        assert about["clock"] == "sustained"
+    assert summary["gpu"] == "h200_sxm"
+
+
 def test_search(tmp_path, capsys):
     words = ["search", "gemm", "--shape", SHAPE, *TINY, "--trials", "40", "--seed", "3", "--quiet"]
     words += ["--objectives", "latency_s,energy_j", "--gpu-axis", "sm_count=108:160", "--out", tmp_path / "trials.csv"]

@@ -38,6 +38,22 @@ def test_roofline_counts_each_operand_once():
     assert cold.peak_flop_per_s == pytest.approx(load_gpu("h200_sxm").peak_flop_per_s("bf16"), rel=1e-6)
 
 
+def test_the_sustained_share_of_the_peak_and_the_power_limit_are_said():
+    at = explain(GOOD, shape=SHAPE)
+    share = load_gpu("h200_sxm")["tensor_efficiency"]
+    assert at.roof.sustained_tensor_s == pytest.approx(at.roof.tensor_s / share)
+    assert f"at the {100 * share:.1f} % a long main loop sustains (tensor_efficiency)" in str(at)
+    hot = at.cost["energy_j"] / at.latency_s > at.tdp_w
+    assert (f"above the {at.tdp_w:.0f} W limit: expect a lower clock (--clock sustained)" in str(at)) == hot
+    weak = explain(GOOD, shape=SHAPE, overrides={"tdp_w": 200.0})
+    assert "above the 200 W limit: expect a lower clock (--clock sustained)" in str(weak)
+    assert weak.gpu_changes == ("tdp_w: 700 -> 200 (200)",)
+    note = "kernels of more than 1 ms are usually power-limited: compare --clock sustained"
+    assert at.notes == (note,)
+    assert explain(GOOD, shape=SHAPE, clock="sustained").notes == ()
+    assert not set(explain(GOOD, shape="1024x1024x1024").notes) & {note}
+
+
 def test_a_skinny_problem_hangs_on_ddr():
     at = explain("tile=64x64x128 stages=8 split_k=1", shape="64x8192x8192", cache="cold")
     assert at.roof.roof == "DDR bandwidth"

@@ -44,8 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _from_run(arguments: argparse.Namespace) -> "Explanation":
-    from ..api import explain_row
-    from ..explain import explain_schedule
+    from ..api import explain_fields, explain_row
     from ..runs import open_run
 
     if arguments.schedule:
@@ -60,19 +59,17 @@ def _from_run(arguments: argparse.Namespace) -> "Explanation":
     if opened.stale:
         print("dse: the model has changed since this run; numbers below are today's", file=sys.stderr)
     if arguments.index is not None:
-        fields = opened.job.space.schedule(arguments.index)
-        job = opened.job
-        return explain_schedule(job.problem, fields, job.gpu, job.space.family, job.gpu_name)
+        return explain_fields(opened.job, opened.job.space.schedule(arguments.index))
     rank = next((r for r in (arguments.rank, arguments.place) if r is not None), 0)
     return explain_row(opened.job, opened.top, rank)
 
 
 def _typed(arguments: argparse.Namespace) -> "Explanation":
-    from ..explain import explain_schedule
+    from ..api import explain_asked
     from ..schedule_text import EXAMPLE, parse_schedule
 
     if not arguments.schedule or not arguments.shape:
         raise UserError(f'give a RUN folder, or --shape MxNxK and --schedule "{EXAMPLE}"')
     asked = question(arguments)
     fields = parse_schedule(arguments.schedule, asked.family)
-    return explain_schedule(asked.problem, fields, asked.bound, asked.family, asked.gpu.name)
+    return explain_asked(asked, fields)

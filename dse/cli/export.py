@@ -3,18 +3,21 @@
   dse export runs/gemm-... --to triton -o configs.py       lists of triton.Config, with predicted latencies
   dse export runs/gemm-... --to cutlass --what front       a script of cutlass_profiler calls with kernel filters
 
-What the target cannot express is left out and counted. For more that it can, sweep with --preset triton or cutlass.
+What the target cannot express is left out and counted. Where the best that the run kept are too few for --count, the
+front goes on, by latency. For more that the target can express, sweep with --preset triton or cutlass.
 """
 
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError, unknown
 from .options import positive
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from ..export import Entry, Exported
     from ..runs import OpenRun
 
@@ -26,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", help="folder of a sweep")
     parser.add_argument("--to", required=True, help="triton or cutlass")
     parser.add_argument("--what", default="top", help="top (default) or front")
-    parser.add_argument("--count", type=positive, metavar="K", help="only the first K (default: all that the run kept)")
+    parser.add_argument("--count", type=positive, metavar="K", help="the first K that can be expressed (default: all)")
     parser.add_argument("-o", "--output", metavar="FILE", help="default: standard output")
     parser.add_argument("--json", action="store_true", help="what was written and left out, as JSON")
 
@@ -41,11 +44,12 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.what not in ("top", "front"):
         raise unknown("table", arguments.what, ("top", "front"))
     opened = open_run(arguments.run)
-    exported = _export(arguments.to, opened, _entries(opened, arguments.what, arguments.count))
+    exported = _export(arguments.to, opened, arguments.what, arguments.count)
     if arguments.output:
         _write(Path(arguments.output), exported.text)
     if arguments.json:
-        about = {"written": exported.written, "skipped": dict(exported.skipped), "file": arguments.output}
+        about = {"written": exported.written, "from_front": exported.from_front, "skipped": dict(exported.skipped)}
+        about |= {"file": arguments.output}
         print_json(about if arguments.output else {**about, "text": exported.text})
     elif not arguments.output:
         sys.stdout.write(exported.text)
@@ -53,11 +57,10 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if exported.written else 1
 
 
-def _entries(opened: "OpenRun", what: str, count: int | None) -> "list[Entry]":
+def _entries(table: "pd.DataFrame") -> "list[Entry]":
     from ..export import Entry
     from ..schedule_text import FIELDS
 
-    rows = (opened.top if what == "top" else opened.front).to_dict("records")
     return [
         Entry(
             schedule={name: int(row[name]) for name in FIELDS},
@@ -66,20 +69,27 @@ def _entries(opened: "OpenRun", what: str, count: int | None) -> "list[Entry]":
             bound=str(row["bound_name"]),
             label=f"index {row['index']}",
         )
-        for row in rows[:count]
+        for row in table.to_dict("records")
     ]
 
 
-def _export(target: str, opened: "OpenRun", entries: "list[Entry]") -> "Exported":
+def _export(target: str, opened: "OpenRun", what: str, count: int | None) -> "Exported":
     from ..export import export_cutlass, export_triton
+    from ..text import what_if_lines
     from ..triton_config import TritonGpu
 
     job = opened.job
     family = job.space.family
+    if what == "top":
+        entries, fallback = _entries(opened.top), _entries(opened.front.sort_values("latency_s", kind="stable"))
+    else:
+        entries, fallback = _entries(opened.front), []
+    what_if = what_if_lines(job.gpu_changes, job.clock)
+    options: dict[str, Any] = {"what_if": what_if, "count": count, "fallback": fallback}
     if target == "triton":
         gpu = TritonGpu(opened.families, int(job.gpu.sm_count))
-        return export_triton(entries, job.problem, family, gpu, job.gpu_name)
-    return export_cutlass(entries, job.problem, family, opened.accumulator, job.gpu_name)
+        return export_triton(entries, job.problem, family, gpu, job.gpu_name, **options)
+    return export_cutlass(entries, job.problem, family, opened.accumulator, job.gpu_name, **options)
 
 
 def _write(path: Path, text: str) -> None:

@@ -23,7 +23,9 @@ def run(arguments: argparse.Namespace) -> int:
     rows = opened.front if arguments.n is None else opened.front.head(arguments.n)
     objectives = summary["provenance"]["objectives"]
     if arguments.json:
-        print_json({"objectives": objectives, "points": summary["front_points"], "front": rows})
+        made = summary["provenance"]
+        what_if = {"gpu_changes": made.get("gpu_changes", []), "clock": made.get("clock", "boost")}
+        print_json({"objectives": objectives, **what_if, "points": summary["front_points"], "front": rows})
         return 0
     print(heading(summary))
     print(f"front over {', '.join(objectives)}: {summary['front_points']:,} points")

@@ -32,10 +32,12 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"dse: running {arguments.file} to read its Triton configs", file=sys.stderr)
     ranked = rank_candidates(arguments.file, asked.problem, asked.gpu, arguments.family, asked.accumulator, asked.clock)
     if arguments.json:
-        print_json({"question": asked.title, "candidates": plain(ranked_table(ranked))})
+        what_if = {"gpu_changes": list(asked.gpu.changes), "clock": asked.clock}
+        print_json({"question": asked.title, **what_if, "candidates": plain(ranked_table(ranked))})
         return 0
     problem = asked.problem
-    print(f"GEMM {problem.shape} {problem.dtype} -> {problem.out_dtype} on {asked.gpu.title} ({asked.gpu.name})\n")
+    head = f"GEMM {problem.shape} {problem.dtype} -> {problem.out_dtype} on {asked.gpu.title} ({asked.gpu.name})"
+    print("\n".join([head, *asked.what_if, ""]))
     print(_text(ranked))
     return 0
 

@@ -98,12 +98,14 @@ def _gpu_axis(text: str) -> tuple[str, Any]:
 
 
 def _text(result: "SearchResult") -> str:
+    from ..text import what_if_lines
     from .show import schedule_rows
 
     job = result.job
     gpu = [name for name in result.trials.columns if str(name).startswith("gpu.")]
     lines = [
         f"GEMM {job.problem_name} on {job.gpu_name}, space {job.space.name}: {job.space.size:,} points",
+        *what_if_lines(job.gpu_changes, job.clock),
         f"{len(result.trials):,} trials with {result.sampler}, seed {result.seed}: {result.feasible:,} can run, "
         f"{result.seconds:.1f} s",
         "",
@@ -123,6 +125,8 @@ def _as_dict(result: "SearchResult") -> dict[str, Any]:
     return {
         "shape": result.job.problem_name,
         "gpu": result.job.gpu_name,
+        "gpu_changes": list(result.job.gpu_changes),
+        "clock": result.job.clock,
         "space": result.job.space.name,
         "objectives": list(result.job.objectives),
         "sampler": result.sampler,

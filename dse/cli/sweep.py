@@ -72,7 +72,8 @@ def _sweep(arguments: argparse.Namespace, asked: "Question", folder: Path, root:
         top=arguments.top,
     )
     if not arguments.quiet:
-        print(f"{asked.title}\nspace {job.space.name}: {job.space.size:,} points", file=sys.stderr)
+        head = [asked.title, *asked.what_if, f"space {job.space.name}: {job.space.size:,} points"]
+        print("\n".join(head), file=sys.stderr)
     executor = Watched(make_executor(arguments.executor, arguments.workers))
     with keeps(executor, folder, _how_to_go_on(arguments, root or folder)):
         return run_job(
@@ -131,10 +132,11 @@ def _print_one(arguments: argparse.Namespace, asked: "Question", result: "SweepR
 
 def result_text(title: str, result: "SweepResult") -> str:
     """Everything a sweep found, in words: the space, the best, the front, where the files are."""
+    from ..text import what_if_lines
     from .show import schedule_rows
 
     job = result.job
-    lines = [title, "", *_space_lines(result), ""]
+    lines = [title, *what_if_lines(job.gpu_changes, job.clock), "", *_space_lines(result), ""]
     if result.incomplete:
         lines += [f"interrupted: {result.evaluated:,} of {job.candidates:,} points evaluated", ""]
     if not len(result.top):
@@ -174,6 +176,8 @@ def as_dict(result: "SweepResult") -> dict[str, Any]:
         "kernel": job.space.kernel,
         "shape": job.problem_name,
         "gpu": job.gpu_name,
+        "gpu_changes": list(job.gpu_changes),
+        "clock": job.clock,
         "space": job.space.name,
         "space_hash": job.space.hash,
         "objectives": list(job.objectives),

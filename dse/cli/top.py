@@ -30,8 +30,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def heading(summary: dict) -> str:
-    """What run this is, one line, and whether it was interrupted."""
+    """What run this is, whether it was interrupted, and what was changed of the GPU, a line each."""
+    from ..text import what_if_lines
+
     made = summary["provenance"]
     problem = made["problem"]
     text = f"GEMM {made['problem_name']} {problem['dtype']} -> {problem['out_dtype']} on {made['gpu']}, {made['space']}"
-    return text + (" (interrupted: of the part evaluated so far)" if summary["incomplete"] else "")
+    text += " (interrupted: of the part evaluated so far)" if summary["incomplete"] else ""
+    return "\n".join([text, *what_if_lines(made.get("gpu_changes", ()), made.get("clock", "boost"))])

@@ -11,7 +11,9 @@ from typing import Any
 
 from ..content.dtypes import DTYPE_BYTES
 from ..schedule_text import FIELDS
-from .entry import Entry, Exported, comment, counted
+from .choose import choose
+from .entry import Entry, Exported
+from .text import comment, exported
 
 TYPES = {"bf16": "bf16", "fp16": "f16", "fp8": "e4m3", "int8": "s8", "tf32": "f32", "fp32": "f32", "int32": "s32"}
 ACCUMULATORS = {"fp32": ("f32", "s"), "fp16": ("f16", "h"), "int32": ("s32", "i")}
@@ -33,7 +35,17 @@ class Call:
     arguments: Mapping[str, Any]
 
 
-def export_cutlass(entries: Sequence[Entry], problem: Any, family: str, accumulator: str, gpu_name: str) -> Exported:
+def export_cutlass(
+    entries: Sequence[Entry],
+    problem: Any,
+    family: str,
+    accumulator: str,
+    gpu_name: str,
+    *,
+    what_if: Sequence[str] = (),
+    count: int | None = None,
+    fallback: Sequence[Entry] = (),
+) -> Exported:
     """A shell script: one `cutlass_profiler` call a schedule, and above them the filter that builds just these kernels.
 
     Args:
@@ -42,28 +54,34 @@ def export_cutlass(entries: Sequence[Entry], problem: Any, family: str, accumula
         family: "wgmma" (sm90), "tcgen05" (sm100) or "mma_sync" (CUTLASS 2 kernels).
         accumulator: accumulator type.
         gpu_name: for the head of the file.
+        what_if: lines for the head of the file, what was changed of the GPU.
+        count: only the first so many that can be expressed; None: all.
+        fallback: further schedules, best first, where `entries` hold too few; see `dse.export.choose.choose`.
     """
-    made = [(entry, call_of(entry.schedule, problem, family, accumulator)) for entry in entries]
-    skipped = counted(call for _, call in made if isinstance(call, str))
-    calls = [(entry, call) for entry, call in made if isinstance(call, Call)]
-    kernels = list(dict.fromkeys(call.kernel for _, call in calls))
+
+    def express(entry: Entry) -> Call | str:
+        return call_of(entry.schedule, problem, family, accumulator)
+
+    chosen = choose(entries, express, count, fallback)
+    kernels = list(dict.fromkeys(call.kernel for _, call in chosen.made))
     head = comment(
         [
             f"GEMM {problem.shape} {problem.dtype} on {gpu_name}, {family}: predicted by tilesweep, best first.",
+            *what_if,
             "Build the kernels with",
             f"  cmake .. -DCUTLASS_NVCC_ARCHS={ARCHITECTURES[family]} -DCUTLASS_LIBRARY_INSTANTIATION_LEVEL=max \\",
             f'    -DCUTLASS_LIBRARY_KERNELS="{",".join(kernels)}"',
             "The profiler picks --stages from what it built; it reports kernels that were built with another number as",
             "not run.",
         ],
-        skipped,
+        chosen,
     )
     lines = ["#!/bin/sh", *head, 'profiler="${CUTLASS_PROFILER:-cutlass_profiler}"']
-    for entry, call in calls:
+    for entry, call in chosen.made:
         arguments = {**_problem_arguments(problem, family), **call.arguments}
         flags = " ".join(f"--{name}={value}" for name, value in arguments.items())
         lines += [f"# {entry.remark}", f"\"$profiler\" --operation=Gemm --kernels='{call.kernel}' {flags}"]
-    return Exported("\n".join(lines) + "\n", len(calls), skipped)
+    return exported(lines, chosen)
 
 
 def call_of(schedule: Mapping[str, int], problem: Any, family: str, accumulator: str) -> Call | str:
@@ -73,7 +91,7 @@ def call_of(schedule: Mapping[str, int], problem: Any, family: str, accumulator:
     if obstacle:
         return obstacle
     if family == "mma_sync":
-        return _call_2x(at, problem, accumulator)
+        return _call_2x(_panel_along_m(at, problem), problem, accumulator)
     kind, missing = _sm90_schedule(at) if family == "wgmma" else _sm100_schedule(at)
     return missing or _call_3x(at, problem, family, accumulator, kind)
 
@@ -131,6 +149,15 @@ def _call_3x(at: Mapping[str, int], problem: Any, family: str, accumulator: str,
         arguments |= {f"cta_{axis}": at[f"tile_{axis}"] for axis in "mnk"}
     arguments |= {"cluster_m": at["cluster_m"], "cluster_n": at["cluster_n"], "cluster_k": 1, "stages": at["stages"]}
     return Call(name + kind, arguments | _order(at) | _split(at, "serial"))
+
+
+def _panel_along_m(at: Mapping[str, int], problem: Any) -> dict[str, int]:
+    """A walk along n of a grid that one panel covers, as that panel: the same order, and CUTLASS 2 can say it."""
+    cols = -(-problem.n // at["tile_n"])
+    wide_enough = [width for width in SWIZZLES if width >= cols]
+    if not at["raster_along_n"] or at["swizzle"] > 1 or not wide_enough:
+        return dict(at)
+    return {**at, "raster_along_n": 0, "swizzle": wide_enough[0]}
 
 
 def _call_2x(at: Mapping[str, int], problem: Any, accumulator: str) -> Call | str:

@@ -1,7 +1,6 @@
 """What is exported: schedules with what was predicted of them, and what could not be expressed."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -38,27 +37,21 @@ class Exported:
         text: what goes into the file.
         written: how many entries it holds.
         skipped: why the others are not in it -> how many.
+        from_front: how many of them come from the front, because the table asked for held too few.
     """
 
     text: str
     written: int
     skipped: Mapping[str, int]
+    from_front: int = 0
 
     @property
     def summary(self) -> str:
         """One line: what was written and what was left out."""
+        text = f"{self.written} schedules"
+        if self.from_front:
+            text += f", {self.from_front} of them from the front, by latency, as the best that the run kept are too few"
         if not self.skipped:
-            return f"{self.written} schedules"
+            return text
         left = ", ".join(f"{count} with {what}" for what, count in self.skipped.items())
-        return f"{self.written} schedules; left out, as the target cannot express them: {left}"
-
-
-def counted(reasons: Iterable[str]) -> dict[str, int]:
-    """Reasons with how often each was met, the most frequent first."""
-    return dict(Counter(reasons).most_common())
-
-
-def comment(lines: Sequence[str], skipped: Mapping[str, int]) -> list[str]:
-    """A head of comment lines that ends in what was left out."""
-    left = [f"left out: {count} with {what}" for what, count in skipped.items()]
-    return [f"# {line}".rstrip() for line in (*lines, *left)]
+        return f"{text}; left out, as the target cannot express them: {left}"

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..triton_config import TritonConfig, TritonGpu, config_of
-from .entry import Entry, Exported, comment, counted
+from .choose import choose
+from .entry import Entry, Exported
+from .text import comment, exported
 
 LISTS = {  # name of the list -> the keyword argument that only its kernel takes
     "configs": "",
@@ -13,7 +15,17 @@ LISTS = {  # name of the list -> the keyword argument that only its kernel takes
 }
 
 
-def export_triton(entries: Sequence[Entry], problem: Any, family: str, gpu: TritonGpu, gpu_name: str) -> Exported:
+def export_triton(
+    entries: Sequence[Entry],
+    problem: Any,
+    family: str,
+    gpu: TritonGpu,
+    gpu_name: str,
+    *,
+    what_if: Sequence[str] = (),
+    count: int | None = None,
+    fallback: Sequence[Entry] = (),
+) -> Exported:
     """A module that a user imports and passes to `triton.autotune`.
 
     Data-parallel, persistent (NUM_SMS) and split-K (SPLIT_K) kernels take different keyword arguments, so each kind has
@@ -26,23 +38,28 @@ def export_triton(entries: Sequence[Entry], problem: Any, family: str, gpu: Trit
         family: the schedules' instruction family.
         gpu: families and SMs of the GPU.
         gpu_name: for the head of the file.
+        what_if: lines for the head of the file, what was changed of the GPU.
+        count: only the first so many that can be expressed; None: all.
+        fallback: further schedules, best first, where `entries` hold too few; see `dse.export.choose.choose`.
     """
-    made = [(entry, config_of(entry.schedule, family, problem, gpu)) for entry in entries]
-    skipped = counted(config for _, config in made if isinstance(config, str))
+
+    def express(entry: Entry) -> TritonConfig | str:
+        return config_of(entry.schedule, family, problem, gpu)
+
+    chosen = choose(entries, express, count, fallback)
     head = comment(
         [
             f"GEMM {problem.shape} {problem.dtype} on {gpu_name}, {family}: predicted by tilesweep, best first.",
+            *what_if,
             "Grids: configs one program a tile, configs_persistent NUM_SMS programs, configs_split_k SPLIT_K a tile.",
         ],
-        skipped,
+        chosen,
     )
     lines = [*head, "", "import triton", ""]
-    written = 0
     for name, mark in LISTS.items():
-        chosen = [(entry, c) for entry, c in made if isinstance(c, TritonConfig) and _list_of(c) == mark]
-        lines += [f"{name} = [", *(line for entry, c in chosen for line in _config(entry, c)), "]"]
-        written += len(chosen)
-    return Exported("\n".join(lines) + "\n", written, skipped)
+        members = [(entry, config) for entry, config in chosen.made if _list_of(config) == mark]
+        lines += [f"{name} = [", *(line for entry, config in members for line in _config(entry, config)), "]"]
+    return exported(lines, chosen)
 
 
 def _list_of(config: TritonConfig) -> str:

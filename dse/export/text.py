@@ -1,0 +1,19 @@
+"""The parts of an exported file that every target has."""
+
+from collections.abc import Sequence
+
+from .choose import Chosen
+from .entry import Exported
+
+
+def comment(lines: Sequence[str], chosen: Chosen) -> list[str]:
+    """A head of comment lines that ends in where the schedules come from and what was left out."""
+    front = chosen.from_fallback
+    more = [f"the last {front} are from the front, by latency: the best that the run kept are too few"] if front else []
+    left = [f"left out: {count} with {what}" for what, count in chosen.skipped.items()]
+    return [f"# {line}".rstrip() for line in (*lines, *more, *left)]
+
+
+def exported(lines: Sequence[str], chosen: Chosen) -> Exported:
+    """The export with these lines."""
+    return Exported("\n".join(lines) + "\n", len(chosen.made), chosen.skipped, chosen.from_fallback)
