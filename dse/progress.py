@@ -80,7 +80,9 @@ def make_reporter(mode: str, stream: TextIO | None = None) -> Reporter:
 def describe(snapshot: Snapshot) -> str:
     """A snapshot in one line."""
     share = 100 * snapshot.done / max(snapshot.total, 1)
-    parts = [f"{snapshot.done:,} of {snapshot.total:,} ({share:.1f} %)", f"{snapshot.rate / 1e6:.1f} M/s"]
+    compiling = snapshot.rate == 0 and not snapshot.finished  # no chunk is done yet
+    pace = "compiling" if compiling else f"{snapshot.rate / 1e6:.1f} M/s"
+    parts = [f"{snapshot.done:,} of {snapshot.total:,} ({share:.1f} %)", pace]
     eta = snapshot.eta_s
     if eta is not None and not snapshot.finished:
         parts.append(f"{eta:.0f} s to go")

@@ -23,6 +23,8 @@ def test_a_line_says_rate_time_to_go_best_and_front():
     snapshot = Snapshot(25_000_000, 100_000_000, 1.0, 2.5e7, 1.2345e-3, "latency_s", 17)
     text = "25,000,000 of 100,000,000 (25.0 %), 25.0 M/s, 3 s to go, best latency 1.234 ms, front 17"
     assert describe(snapshot) == text
+    assert describe(Snapshot(0, 1000, 1.0, 0.0, None, "latency_s", 0)) == "0 of 1,000 (0.0 %), compiling, front 0"
+    assert "compiling" not in describe(Snapshot(1000, 1000, 1.0, 0.0, None, "latency_s", 0, finished=True))
     assert "to go" not in describe(DONE)
     assert "best" not in describe(Snapshot(0, 10, 0.0, 0.0, None, "latency_s", 0))
 
