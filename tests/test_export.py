@@ -79,6 +79,52 @@ def test_cutlass_names_follow_the_documented_grammar(family, data):
         assert call.arguments["swizzle_size"] in (1, 2, 4, 8)
 
 
+EXPORTED = [(f, p) for f in GPUS for p in ("triton", "cutlass")] + [("wgmma", "cutlass_pingpong")]
+
+
+@pytest.mark.parametrize(("family", "preset"), EXPORTED)
+def test_presets_hold_what_their_target_can_say(family, preset):
+    """All but what depends on several axes at once: Triton's warp layouts, CUTLASS 2's walk along n of a wide grid."""
+    space = load_space("gemm", family, "bf16", preset=preset)
+    drawn = [space.schedule(index) for index in range(0, space.size, max(1, space.size // 997))]
+    if preset == "triton":
+        said = [config_of(at, family, PROBLEM, GPUS[family]) for at in drawn]
+        rest = {"a warp layout that Triton does not choose"}
+    else:
+        said = [call_of(at, PROBLEM, family, "fp32") for at in drawn]
+        rest = {"a raster along n (CUTLASS 2 swizzles along m)"} if family == "mma_sync" else set()
+    assert {why for why in said if isinstance(why, str)} <= rest
+
+
+@pytest.mark.parametrize(("family", "preset"), EXPORTED)
+def test_what_a_preset_finds_can_be_exported(family, preset, tmp_path, capsys):
+    gpu = {"wgmma": "h200_sxm", "tcgen05": "b200_sxm", "mma_sync": "a100_sxm"}[family]
+    words = ["sweep", "gemm", "--shape", "2048x2048x4096", "--gpu", gpu, "--preset", preset, "--out", tmp_path / "run"]
+    words += ["--axis", "tile_n=64,128", "--axis", "tile_k=64B,128B", "--axis", "stages=3,4"]
+    assert answer(capsys, *words, "--quiet")[0] == 0
+    code, _, err = answer(capsys, "export", tmp_path / "run", "--to", preset.partition("_")[0], "--count", "5")
+    assert code == 0
+    assert err.startswith("dse: 5 schedules")
+
+
+def test_cutlass_2_says_a_walk_along_n_of_a_narrow_grid_as_a_panel():
+    at = dict.fromkeys(FIELDS, 0) | {
+        "tile_m": 128,
+        "tile_n": 128,
+        "tile_k": 32,
+        "stages": 3,
+        "warps_m": 2,
+        "warps_n": 2,
+    }
+    at |= {"cluster_m": 1, "cluster_n": 1, "swizzle": 1, "split_k": 1, "epilogue": 1, "raster_along_n": 1}
+    narrow = gemm_problem("4096x768x4096")
+    call = call_of(at, narrow, "mma_sync", "fp32")
+    assert isinstance(call, Call)
+    panel = at | {"raster_along_n": 0, "swizzle": call.arguments["swizzle_size"]}
+    assert distinct_raster(panel, narrow.m, narrow.n) == at
+    assert call_of(at, PROBLEM, "mma_sync", "fp32") == "a raster along n (CUTLASS 2 swizzles along m)"
+
+
 def test_a_known_kernel_gets_its_published_name():
     problem = gemm_problem("8192x8192x8192", dtype="fp16", out_dtype="fp16")
     at = dict.fromkeys(FIELDS, 0) | {
@@ -142,8 +188,8 @@ def test_the_exported_module_ranks_as_it_was_predicted(run, tmp_path, capsys):
     code, _, err = answer(capsys, "export", run, "--to", "triton", "--count", "30", "-o", module)
     assert code == 0
     written = int(re.search(r"(\d+) schedules", err).group(1))
-    assert written >= 10
-    top = json_answer(capsys, "top", run, "-n", "30")
+    assert written == 30
+    top = [*json_answer(capsys, "top", run, "-n", "300"), *json_answer(capsys, "front", run)["front"]]
     ranked = json_answer(capsys, "rank", module, "--shape", "2048x2048x4096")["candidates"]
     assert len(ranked) == written
     known = {tuple(row[name] for name in FIELDS): row["latency_s"] for row in top}
@@ -165,6 +211,25 @@ def test_cutlass_script(run, capsys):
     for line in lines:
         assert set(re.findall(r"--([A-Za-z_]+)=", line)) <= ARGUMENTS
         assert "--m=2048 --n=2048 --k=4096" in line
+
+
+def test_a_count_is_of_what_can_be_said_and_the_front_goes_on():
+    good = PRESETS["wgmma"].schedule(0) | {"tile_m": 128, "tile_n": 128, "epilogue": 1, "swizzle": 1}
+    said = [Entry(good, 1e-3, 500.0, "tensor", f"index {place}") for place in range(4)]
+    odd = Entry(good | {"stream_k": 1, "persistent": 1, "epilogue": 2}, 1e-3, 500.0, "tensor", "index 9")
+    triton, cutlass = (PROBLEM, "wgmma", GPUS["wgmma"], "gpu"), (PROBLEM, "wgmma", "fp32", "gpu")
+    good["warps_m"], good["persistent"] = 8, 1
+    for export, about in ((export_triton, triton), (export_cutlass, cutlass)):
+        made = export([odd, *said], *about, count=2)
+        assert (made.written, made.from_front, sum(made.skipped.values())) == (2, 0, 1)
+        assert "index 1" in made.text
+        assert "index 2" not in made.text
+        made = export([odd, said[0]], *about, count=3, fallback=[odd, said[0], *said[1:]])
+        assert (made.written, made.from_front, sum(made.skipped.values())) == (3, 2, 1)
+        assert "# the last 2 are from the front, by latency" in made.text
+        assert "2 of them from the front" in made.summary
+        assert export([odd, said[0]], *about, fallback=said).from_front == 0
+        assert export([odd], *about, fallback=said).from_front == 4
 
 
 def test_wrong_targets(run, tmp_path, capsys):

@@ -127,7 +127,8 @@ BAD_FILES = [
     ),
     (
         'base = "gemm/wgmma"\npreset = "tritn"',
-        "unknown preset of the space mine 'tritn'; known: cutlass, library, quick, triton; did you mean 'triton'?",
+        "unknown preset of the space mine 'tritn'; known: cutlass, cutlass_pingpong, library, quick, triton; "
+        "did you mean 'triton'?",
     ),
     (
         'base = "gemm/wgmma"\n[restrict]\ntile_m = [60]',

@@ -49,7 +49,7 @@ def add_space(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--space", metavar="NAME|FILE", help="a space (dse spaces) or a TOML file (default: the family's)"
     )
-    group.add_argument("--preset", help="a ready-made sub-space: triton, cutlass, library, quick")
+    group.add_argument("--preset", help="a sub-space: triton, cutlass, library, quick, ... (dse spaces)")
     group.add_argument(
         "--axis", action="append", default=[], metavar="NAME=VALUES",
         help="keep only these values: tile_m=64,128  stages=2:6  raster=along_m:8",
