@@ -21,6 +21,7 @@ from .runs import save_question
 from .schedule_text import FIELDS as SCHEDULE_FIELDS
 from .schedule_text import parse_schedule
 from .space import Space
+from .summary import summary_table
 from .sweep import run_sweep
 
 if TYPE_CHECKING:
@@ -115,13 +116,12 @@ def sweep_shapes(shapes: str | Path | Sequence[Any], **options: Any) -> "tuple[d
         options: of `sweep`; where `out` is given, every shape gets a folder in it.
 
     Returns:
-        Name -> result, and one row a shape with its best schedule. A name that comes again gets its place behind it.
+        Name -> result, and one row a shape with its best schedule (`dse.summary.summary_table`). A name that comes
+        again gets its place behind it.
 
     Raises:
         UserError: as `sweep`; for a file with its line and column.
     """
-    import pandas as pd
-
     dtype, out = options.pop("dtype", "bf16"), options.pop("out", None)
     results: dict[str, SweepResult] = {}
     for row in shape_rows(shapes):
@@ -130,7 +130,7 @@ def sweep_shapes(shapes: str | Path | Sequence[Any], **options: Any) -> "tuple[d
         results[name] = sweep(shape=row.shape, dtype=row.dtype or dtype, out=where, **options)
         if results[name].incomplete:
             break
-    return results, pd.DataFrame([summary_row(name, result) for name, result in results.items()])
+    return results, summary_table(results.items())
 
 
 def explain(
@@ -339,16 +339,6 @@ def shape_rows(shapes: str | Path | Sequence[Any]) -> list[ShapeRow]:
         return load_shapes(shapes)
     texts = [shape if isinstance(shape, str) else "x".join(map(str, shape)) for shape in shapes]
     return [ShapeRow(text, text, None) for text in texts]
-
-
-def summary_row(name: str, result: SweepResult) -> dict[str, Any]:
-    """One shape's best schedule, for a table of many shapes."""
-    row: dict[str, Any] = {"name": name, "shape": result.job.problem_name, "feasible": result.feasible}
-    if len(result.top):
-        best = result.top.iloc[0]
-        shown = ("latency_s", "bound_name", "l2_hit", *SCHEDULE_FIELDS)
-        row |= {"tflop_per_s": best["flop"] / best["latency_s"] / 1e12, **{key: best[key] for key in shown}}
-    return row | {"front": len(result.front), "folder": result.folder}
 
 
 def folder_name(text: str) -> str:

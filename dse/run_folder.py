@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 RUN_FILE = "run.json"  # made first: marks the folder as ours and says of what run it is
 STATE_FILE = "state.npz"
 SUMMARY_FILE = "summary.json"
+SHOWN_RUNS = 12
 OURS = (RUN_FILE, STATE_FILE, SUMMARY_FILE, "top.parquet", "front.parquet")
 
 
@@ -173,6 +175,9 @@ def read_run(path: str | os.PathLike[str]) -> Run:
     """
     path = home_expanded(path)
     if not (path / SUMMARY_FILE).exists():
+        runs = sorted(file.parent.name for file in path.glob(f"*/{SUMMARY_FILE}"))
+        if runs:
+            raise UserError(_holds_runs(path, runs))
         raise UserError(f"{path} holds no finished run (no {SUMMARY_FILE}): run dse sweep with --out {path} first")
     tables = {name: read_rows(path / f"{name}.parquet").to_pandas() for name in ("top", "front")}
     summary = _read_json(path / SUMMARY_FILE)
@@ -202,6 +207,15 @@ def summarize(result: "SweepResult") -> dict[str, Any]:
         "next_index": None if result.next_index is None else str(result.next_index),
         "how_to_go_on": "the same command with --resume" if result.incomplete else None,
     }
+
+
+def _holds_runs(path: Path, runs: list[str]) -> str:
+    shown = [str(path / name) for name in runs[:SHOWN_RUNS]]
+    more = [f"{len(runs) - SHOWN_RUNS} more"] if len(runs) > SHOWN_RUNS else []
+    return (
+        f"{path} holds {len(runs)} run{'s' if len(runs) > 1 else ''}: {', '.join([*shown, *more])}; "
+        f"give one of these folders in place of {path}, e.g. dse top {shlex.quote(shown[0])}"
+    )
 
 
 def _make_writable(path: Path) -> None:

@@ -153,6 +153,30 @@ def test_many_shapes(tmp_path, capsys):
     assert [row["name"] for row in told["summary"]] == ["up", "attention"]
 
 
+def test_of_many_shapes_one_fits_nowhere(tmp_path, capsys):
+    shapes, folder = tmp_path / "shapes.csv", tmp_path / "many"
+    shapes.write_text("name,m,n,k\nodd,2048,2048,4095\nup,2048,2048,4096\n")
+    words = ["sweep", "gemm", "--shapes", shapes, *TINY, "--out", folder, "--quiet"]
+    code, out, _ = answer(capsys, *words)
+    assert code == 1
+    assert "odd: no schedule fits, mostly for ALIGNMENT" in out
+    assert "TMA needs rows aligned to 16 bytes" in out
+    assert "up: no schedule" not in out
+    head, odd, up = (folder / "summary.csv").read_text().splitlines()
+    assert "ALIGNMENT" in odd
+    tile = up.split(",")[head.split(",").index("tile_m")]
+    assert tile in ("64", "128")
+    told = json_answer(capsys, *words, "--overwrite")["summary"]
+    assert told[0]["tile_m"] is None
+    assert told[0]["none_fits"].startswith("ALIGNMENT")
+    assert isinstance(told[1]["tile_m"], int)
+    for command in (["top"], ["front"], ["explain"], ["export", "--to", "triton"]):
+        code, _, err = answer(capsys, command[0], folder, *command[1:])
+        assert code == 2
+        assert f"holds 2 runs: {folder / 'odd'}, {folder / 'up'}; give one of these" in err
+    assert answer(capsys, "top", folder / "up")[0] == 0
+
+
 def test_nothing_fits(tmp_path, capsys):
     words = [word.replace(SHAPE, "2048x2048x4095") for word in small_sweep(tmp_path / "run")]
     code, out, _ = answer(capsys, *words)

@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Sweeps one shape or many and prints what was found; exit code 1 where nothing can run."""
+    """Sweeps one shape or many and prints what was found; exit code 1 where nothing can run for one of them."""
     from ..api import shape_rows
     from ..content.files import home_expanded
     from ..kernel import get_kernel
@@ -90,9 +90,8 @@ def _sweep(arguments: argparse.Namespace, asked: "Question", folder: Path, root:
 
 
 def _sweep_many(arguments: argparse.Namespace, names: list[str], asked: "list[Question]", root: Path) -> int:
-    import pandas as pd
-
-    from ..api import folder_name, summary_row
+    from ..api import folder_name
+    from ..summary import summary_table
     from .interrupt import message
     from .show import print_json
 
@@ -105,17 +104,23 @@ def _sweep_many(arguments: argparse.Namespace, names: list[str], asked: "list[Qu
         results.append(_sweep(arguments, one, root / folder, root))
         if results[-1].incomplete:
             break
-    summary = pd.DataFrame([summary_row(name, result) for name, result in zip(names, results, strict=False)])
+    summary = summary_table(zip(names, results, strict=False))
     summary.to_csv(root / "summary.csv", index=False)
     if arguments.json:
-        print_json({"summary": summary, "results": [as_dict(result) for result in results], "folder": str(root)})
+        print_json(
+            {
+                "summary": summary.astype(object).where(summary.notna(), None),
+                "results": [as_dict(result) for result in results],
+                "folder": str(root),
+            }
+        )
     else:
         print(_summary_text(summary))
         print(f"\neach shape has its folder in {root}, the table above is {root / 'summary.csv'}")
     stopped = results[-1].incomplete
     if stopped:
         print(message(root, _how_to_go_on(arguments, root)), file=sys.stderr)
-    return EXIT_INTERRUPTED if stopped else 0
+    return EXIT_INTERRUPTED if stopped else int(not all(len(result.top) for result in results))
 
 
 def _print_one(arguments: argparse.Namespace, asked: "Question", result: "SweepResult") -> None:
@@ -158,14 +163,13 @@ def result_text(title: str, result: "SweepResult") -> str:
 
 
 def _space_lines(result: "SweepResult") -> list[str]:
-    from jaxmodel.reasons import ADVICE, Reason
+    from ..summary import advice
 
     space = result.job.space
     feasible = result.feasible / max(result.evaluated, 1)
     lines = [f"space {space.name}: {result.declared:,} points, {result.feasible:,} fit ({feasible:.1%}); the others:"]
     for name, count in result.reasons.items():
-        advice = ADVICE[Reason[name]] if name in Reason.__members__ else "an objective is no finite number"
-        lines.append(f"  {name:<14}{count:>14,}  {advice}")
+        lines.append(f"  {name:<14}{count:>14,}  {advice(name)}")
     return lines if result.reasons else [lines[0].replace("; the others:", "")]
 
 
@@ -218,7 +222,10 @@ def _summary_text(summary: Any) -> str:
                 "front": str(row["front"]),
             }
         )
-    return table(rows, left=("name", "shape", "binds"))
+    lines = [table(rows, left=("name", "shape", "binds"))]
+    none_fits = [(row["name"], row["none_fits"]) for row in summary.to_dict("records") if row["none_fits"]]
+    lines += [f"\n{name}: no schedule fits, mostly for {why}" for name, why in none_fits]
+    return "\n".join(lines)
 
 
 def _default_folder(arguments: argparse.Namespace, asked: "list[Question]") -> Path:

@@ -1,0 +1,55 @@
+"""A sweep of many shapes, summed up: one row a shape."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from .result import SweepResult
+from .schedule_text import FIELDS as SCHEDULE_FIELDS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NUMBERS = ("tflop_per_s", "latency_s", "l2_hit")
+
+
+def summary_table(results: Iterable[tuple[str, SweepResult]]) -> "pd.DataFrame":
+    """One row a shape with its best schedule; of a shape for which nothing fits, `none_fits` says why.
+
+    Args:
+        results: name and result of each shape.
+
+    Returns:
+        Columns name, shape, feasible, tflop_per_s, latency_s, bound_name, l2_hit, the schedule's fields, front, folder,
+        none_fits. Whole numbers are of the type Int64, missing where nothing fits.
+    """
+    import pandas as pd
+
+    table = pd.DataFrame([_row(name, result) for name, result in results])
+    whole = dict.fromkeys(("feasible", *SCHEDULE_FIELDS, "front"), "Int64")
+    return table.astype(whole | dict.fromkeys(NUMBERS, "float64"))
+
+
+def why_none_fits(result: SweepResult) -> str:
+    """The reason that rules out most of a space, how often, and what helps; "" where something fits."""
+    if len(result.top) or not result.reasons:
+        return ""
+    name, count = next(iter(result.reasons.items()))
+    return f"{name} ({count:,} of {result.evaluated:,}): {advice(name)}"
+
+
+def advice(reason: str) -> str:
+    """What helps against a reason, by its name."""
+    from jaxmodel.reasons import ADVICE, Reason
+
+    return ADVICE[Reason[reason]] if reason in Reason.__members__ else "an objective is no finite number"
+
+
+def _row(name: str, result: SweepResult) -> dict[str, Any]:
+    row: dict[str, Any] = {"name": name, "shape": result.job.problem_name, "feasible": result.feasible}
+    row |= dict.fromkeys(("tflop_per_s", "latency_s", "bound_name", "l2_hit", *SCHEDULE_FIELDS))
+    if len(result.top):
+        best = result.top.iloc[0]
+        row |= {"tflop_per_s": best["flop"] / best["latency_s"] / 1e12}
+        row |= {key: best[key] for key in ("latency_s", "bound_name", "l2_hit")}
+        row |= {key: int(best[key]) for key in SCHEDULE_FIELDS}
+    return row | {"front": len(result.front), "folder": result.folder, "none_fits": why_none_fits(result)}
