@@ -1,16 +1,16 @@
 """The Python face: the questions of the command line as functions that return results and pandas tables."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .content.gpu import GpuFile, load_gpu
-from .content.gpu_fields import FIELDS
+from .content.gpu import GpuFile
 from .content.shapes import ShapeRow, load_shapes
 from .content.space import load_space
 from .errors import UserError
 from .explain import explain_schedule
 from .explanation import Explanation
+from .gpu_axes import gpu_choices, gpu_maker
 from .job import SweepJob
 from .problem import GemmProblem
 from .question import Question, ask
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from .search import SearchResult
 
 OBJECTIVES = ("latency_s", "ddr_bytes", "smem_bytes")
-WHOLE_CHOICES = 1024
 Shape = str | Sequence[int] | GemmProblem
 
 
@@ -252,7 +251,8 @@ def search(
         trials: how many candidates.
         sampler, seed: "tpe", "nsga2" or "random" of Optuna; the same seed gives the same trials.
         gpu_axes: numbers of the GPU to choose as well, named as in `load_gpu`'s overrides: (low, high),
-            (low, high, "log") or a list: `{"l2_capacity_bytes": (3e7, 2e8)}`. A GPU given by name or path only.
+            (low, high, "log") or a list, in numbers or factors: `{"l2_capacity_bytes": (3e7, "2x")}`. A GPU given by
+            name or path only.
         objectives: one is minimised; of several the front is sought.
 
     Returns:
@@ -269,32 +269,9 @@ def search(
     if gpu_axes:
         if isinstance(gpu, GpuFile):
             raise UserError("gpu_axes vary a GPU given by name or path, not a loaded one")
-        gpu_axes = {name: _choices(name, wanted) for name, wanted in gpu_axes.items()}
-        make_gpu = _gpu_maker(asked, gpu, question.get("overrides") or {})
+        gpu_axes = gpu_choices(gpu_axes, asked.gpu)
+        make_gpu = gpu_maker(asked, gpu, question.get("overrides") or {})
     return run_search(job, trials, sampler, seed, gpu=gpu_axes, make_gpu=make_gpu, progress=progress)
-
-
-def _choices(name: str, wanted: Any) -> Any:
-    """A short range of a whole number is the list of its values, so that what is recorded is what was used."""
-    if not (name in FIELDS and FIELDS[name].whole and isinstance(wanted, tuple)):
-        return wanted
-    edges: list[Any] = list(wanted[:2])
-    if len(edges) == 2 and all(isinstance(edge, int | float) for edge in edges):
-        low, high = edges
-        if 0 <= high - low <= WHOLE_CHOICES:
-            return [float(value) for value in range(round(low), round(high) + 1)]
-    return wanted
-
-
-def _gpu_maker(asked: Question, gpu: str, overrides: Mapping[str, Any]) -> Callable[[Mapping[str, float]], Any]:
-    def made(numbers: Mapping[str, float]) -> Any:
-        whole = {
-            name: round(value) if name in FIELDS and FIELDS[name].whole else value for name, value in numbers.items()
-        }
-        changed = load_gpu(gpu, {**overrides, **whole})
-        return changed.bind(asked.problem.dtype, asked.accumulator, asked.family, clock=asked.clock)
-
-    return made
 
 
 def make_job(

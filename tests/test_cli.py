@@ -10,6 +10,7 @@ import pytest
 from cli_run import SHAPE, TINY, answer, json_answer, small_sweep
 
 from dse.cli import COMMANDS, main
+from dse.content.gpu import load_gpu
 from dse.store import read_provenance, read_rows
 
 HEAVY = {"jax", "ray", "optuna", "pandas", "pyarrow", "rich", "numpy"}
@@ -237,6 +238,24 @@ def test_search(tmp_path, capsys):
     assert code == 0
     assert "40 trials with tpe, seed 3" in out
     assert "front of the trials over latency_s, energy_j" in out
+
+
+def test_a_search_takes_factors_of_the_gpus_own_numbers(tmp_path, capsys):
+    path = tmp_path / "trials.csv"
+    words = ["search", "gemm", "--shape", SHAPE, *TINY, "--trials", "8", "--sampler", "random", "--quiet"]
+    axes = ["--gpu-axis", "l2_capacity=1x:2x", "--gpu-axis", "sm_count=1x,+50%", "--gpu-axis", "clock=0.5x,1x"]
+    json_answer(capsys, *words, *axes, "--out", path)
+    trials = pd.read_csv(path)
+    gpu = load_gpu("h200_sxm")
+    capacity = gpu["l2_capacity_bytes"]
+    assert trials["gpu.l2_capacity_bytes"].between(capacity, 2 * capacity).all()
+    assert trials["gpu.l2_capacity_bytes"].nunique() > 1
+    assert set(trials["gpu.sm_count"]) <= {132, 198}
+    assert set(trials["gpu.clock_hz"]) <= {gpu["boost_hz"] / 2, gpu["boost_hz"]}
+    _, _, refused = answer(capsys, *words, "--gpu-axis", "tensor_flop_per_clock=1x:2x")
+    assert "a factor (1x) is not taken here: write values in the field's unit" in refused
+    _, _, refused = answer(capsys, *words, "--gpu-axis", "tdp=1x:2x", "--gpu-axis", "tdp_w=700:800")
+    assert "tdp_w is given twice" in refused
 
 
 def test_trials_say_how_they_were_made(tmp_path, capsys):

@@ -217,19 +217,25 @@ def test_a_count_is_of_what_can_be_said_and_the_front_goes_on():
     good = PRESETS["wgmma"].schedule(0) | {"tile_m": 128, "tile_n": 128, "epilogue": 1, "swizzle": 1}
     said = [Entry(good, 1e-3, 500.0, "tensor", f"index {place}") for place in range(4)]
     odd = Entry(good | {"stream_k": 1, "persistent": 1, "epilogue": 2}, 1e-3, 500.0, "tensor", "index 9")
-    triton, cutlass = (PROBLEM, "wgmma", GPUS["wgmma"], "gpu"), (PROBLEM, "wgmma", "fp32", "gpu")
+
+    def triton(entries, **options):
+        return export_triton(entries, PROBLEM, "wgmma", GPUS["wgmma"], "gpu", **options)
+
+    def cutlass(entries, **options):
+        return export_cutlass(entries, PROBLEM, "wgmma", "fp32", "gpu", **options)
+
     good["warps_m"], good["persistent"] = 8, 1
-    for export, about in ((export_triton, triton), (export_cutlass, cutlass)):
-        made = export([odd, *said], *about, count=2)
+    for export in (triton, cutlass):
+        made = export([odd, *said], count=2)
         assert (made.written, made.from_front, sum(made.skipped.values())) == (2, 0, 1)
         assert "index 1" in made.text
         assert "index 2" not in made.text
-        made = export([odd, said[0]], *about, count=3, fallback=[odd, said[0], *said[1:]])
+        made = export([odd, said[0]], count=3, fallback=[odd, said[0], *said[1:]])
         assert (made.written, made.from_front, sum(made.skipped.values())) == (3, 2, 1)
         assert "# the last 2 are from the front, by latency" in made.text
         assert "2 of them from the front" in made.summary
-        assert export([odd, said[0]], *about, fallback=said).from_front == 0
-        assert export([odd], *about, fallback=said).from_front == 4
+        assert export([odd, said[0]], fallback=said).from_front == 0
+        assert export([odd], fallback=said).from_front == 4
 
 
 def test_wrong_targets(run, tmp_path, capsys):

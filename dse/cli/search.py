@@ -4,8 +4,8 @@
   dse search gemm --shape 8192x8192x8192 --trials 500 --sampler nsga2 --objectives latency_s,energy_j
       --gpu-axis l2_capacity_bytes=3e7:2e8:log --gpu-axis sm_count=108,132,160
 
-A --gpu-axis is FROM:TO, FROM:TO:log or a list of values, in the field's unit (dse gpus NAME); fields bring along what
-belongs to them, as with --set.
+A --gpu-axis is FROM:TO, FROM:TO:log or a list of values, in the field's unit (dse gpus NAME) or as factors of what the
+GPU has (l2_capacity=1x:2x); fields bring along what belongs to them, as with --set.
 """
 
 import argparse
@@ -91,10 +91,16 @@ def _gpu_axis(text: str) -> tuple[str, Any]:
         if not equals or not name:
             raise ValueError
         if len(parts) == 1:
-            return name, [float(number) for number in value.split(",")]
-        return name, (float(parts[0]), float(parts[1]), *parts[2:])
+            return name, [_value(entry) for entry in value.split(",")]
+        return name, (_value(parts[0]), _value(parts[1]), *parts[2:])
     except ValueError:
         raise UserError(f"--gpu-axis {text}: write FIELD=FROM:TO, FIELD=FROM:TO:log or FIELD=VALUE,VALUE") from None
+
+
+def _value(text: str) -> float | str:
+    from ..content.overrides import factor_of
+
+    return float(text) if factor_of(text) is None else text
 
 
 def _text(result: "SearchResult") -> str:

@@ -114,15 +114,21 @@ def _change(written: str, value: str | float, problems: Problems) -> Change | No
         return Change(text, None, float(text))
     except ValueError:
         pass
+    factor = factor_of(text)
+    if factor is None:
+        problems.add(written, f"{text!r} is not a value: write a number in the field's unit, a factor (2x) or +10%")
+        return None
+    return Change(text, factor, None)
+
+
+def factor_of(text: str) -> float | None:
+    """The factor that "2x" or "+10%" means; None where the text is neither."""
     match = _FACTOR.match(text)
     try:
         factor = float(match[1]) if match and match[1] else 1.0 + float(match[2]) / 100 if match else math.nan
     except ValueError:
-        factor = math.nan
-    if math.isnan(factor):
-        problems.add(written, f"{text!r} is not a value: write a number in the field's unit, a factor (2x) or +10%")
         return None
-    return Change(text, factor, None)
+    return None if math.isnan(factor) else factor
 
 
 def _apply(

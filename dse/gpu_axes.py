@@ -1,0 +1,85 @@
+"""Numbers of a GPU that a search chooses: as users give them -> what the search takes, and the GPU made of a choice."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .content.gpu import GpuFile, load_gpu
+from .content.gpu_fields import FIELDS
+from .content.overrides import CLOCK, factor_of
+from .errors import UserError
+from .question import Question
+
+WHOLE_CHOICES = 1024
+
+
+def gpu_choices(axes: Mapping[str, Any], gpu: GpuFile) -> dict[str, Any]:
+    """Ranges and lists by the full names of fields, factors as numbers in the field's unit.
+
+    A short range of a whole number becomes the list of its values, so that what is recorded is what was used.
+
+    Args:
+        axes: name, as in `load_gpu`'s overrides -> (low, high), (low, high, "log") or a list; an entry is a number in
+            the field's unit, or a factor of the GPU's own value, "2x" or "+10%".
+        gpu: the GPU that factors refer to, with its overrides.
+
+    Raises:
+        UserError: a factor of a field that has no number of its own or is 0, a text that is no factor, a field twice.
+    """
+    choices: dict[str, Any] = {}
+    for written, wanted in axes.items():
+        name = _full_name(written)
+        if name in choices:
+            raise UserError(f"GPU field {name} is given twice: give it once")
+        choices[name] = _values_of_whole(name, _in_units(name, wanted, gpu))
+    return choices
+
+
+def gpu_maker(asked: Question, gpu: str, overrides: Mapping[str, Any]) -> Callable[[Mapping[str, float]], Any]:
+    """A function that makes the model's GPU record of chosen numbers, what belongs to them brought along."""
+
+    def made(numbers: Mapping[str, float]) -> Any:
+        whole = {
+            name: round(value) if name in FIELDS and FIELDS[name].whole else value for name, value in numbers.items()
+        }
+        changed = load_gpu(gpu, {**overrides, **whole})
+        return changed.bind(asked.problem.dtype, asked.accumulator, asked.family, clock=asked.clock)
+
+    return made
+
+
+def _full_name(written: str) -> str:
+    if written in FIELDS:
+        return written
+    meant = [name for name in (*FIELDS, CLOCK) if name.startswith(f"{written}_")]
+    return meant[0] if len(meant) == 1 else written  # what is wrong with it, `load_gpu` says
+
+
+def _in_units(name: str, wanted: Any, gpu: GpuFile) -> Any:
+    if not isinstance(wanted, (list, tuple)):
+        return wanted
+    scale = wanted[2:] if isinstance(wanted, tuple) else ()
+    entries = wanted[:2] if isinstance(wanted, tuple) else wanted
+    numbers = [_number(name, entry, gpu) if isinstance(entry, str) else entry for entry in entries]
+    return (*numbers, *scale) if isinstance(wanted, tuple) else numbers
+
+
+def _number(name: str, text: str, gpu: GpuFile) -> float:
+    factor = factor_of(text)
+    if factor is None:
+        form = "write a number in the field's unit, a factor (2x) or +10%"
+        raise UserError(f"GPU field {name}: {text!r} is no value: {form}")
+    field = "boost_hz" if name == CLOCK else name
+    if field not in FIELDS or FIELDS[field].listed or not gpu[field]:
+        raise UserError(f"GPU field {name}: a factor ({text}) is not taken here: write values in the field's unit")
+    return gpu[field] * factor
+
+
+def _values_of_whole(name: str, wanted: Any) -> Any:
+    if not (name in FIELDS and FIELDS[name].whole and isinstance(wanted, tuple)):
+        return wanted
+    edges: list[Any] = list(wanted[:2])
+    if len(edges) == 2 and all(isinstance(edge, int | float) for edge in edges):
+        low, high = edges
+        if 0 <= high - low <= WHOLE_CHOICES:
+            return [float(value) for value in range(round(low), round(high) + 1)]
+    return wanted
