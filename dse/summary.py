@@ -20,7 +20,7 @@ def summary_table(results: Iterable[tuple[str, SweepResult]]) -> "pd.DataFrame":
 
     Returns:
         Columns name, shape, feasible, tflop_per_s, latency_s, bound_name, l2_hit, the schedule's fields, front, folder,
-        none_fits. Whole numbers are of the type Int64, missing where nothing fits.
+        none_fits, gpu, gpu_changes (separated by "; "), clock. Whole numbers are of the type Int64, missing where nothing fits.
     """
     import pandas as pd
 
@@ -52,4 +52,6 @@ def _row(name: str, result: SweepResult) -> dict[str, Any]:
         row |= {"tflop_per_s": best["flop"] / best["latency_s"] / 1e12}
         row |= {key: best[key] for key in ("latency_s", "bound_name", "l2_hit")}
         row |= {key: int(best[key]) for key in SCHEDULE_FIELDS}
-    return row | {"front": len(result.front), "folder": result.folder, "none_fits": why_none_fits(result)}
+    row |= {"front": len(result.front), "folder": result.folder, "none_fits": why_none_fits(result)}
+    job = result.job
+    return row | {"gpu": job.gpu_name, "gpu_changes": "; ".join(job.gpu_changes), "clock": job.clock}

@@ -143,12 +143,14 @@ def test_gpus_and_spaces(capsys):
 def test_many_shapes(tmp_path, capsys):
     shapes = tmp_path / "shapes.csv"
     shapes.write_text("name,m,n,k,batch\nup,2048,2048,4096,1\nattention,512,512,128,16\n")
-    words = ["sweep", "gemm", "--shapes", shapes, *TINY, "--out", tmp_path / "many", "--quiet"]
+    words = ["sweep", "gemm", "--shapes", shapes, *TINY, "--out", tmp_path / "many", "--quiet", "--set", "tdp=1.5x"]
     code, out, _ = answer(capsys, *words)
     assert code == 0
+    assert out.startswith("what if   tdp_w: 700 -> 1050 (1.5x)\n")
     assert "16x512x512x128" in out
     summary = pd.read_csv(tmp_path / "many" / "summary.csv")
     assert summary["name"].tolist() == ["up", "attention"]
+    assert set(summary["gpu_changes"]) == {"tdp_w: 700 -> 1050 (1.5x)"}
     assert (tmp_path / "many" / "attention" / "front.parquet").exists()
     told = json_answer(capsys, *words, "--overwrite")
     assert [row["name"] for row in told["summary"]] == ["up", "attention"]

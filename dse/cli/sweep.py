@@ -115,7 +115,7 @@ def _sweep_many(arguments: argparse.Namespace, names: list[str], asked: "list[Qu
             }
         )
     else:
-        print(_summary_text(summary))
+        print("\n".join([*asked[0].what_if, _summary_text(summary)]))
         print(f"\neach shape has its folder in {root}, the table above is {root / 'summary.csv'}")
     stopped = results[-1].incomplete
     if stopped:
