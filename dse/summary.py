@@ -20,7 +20,7 @@ def summary_table(results: Iterable[tuple[str, SweepResult]]) -> "pd.DataFrame":
 
     Returns:
         Columns name, shape, feasible, tflop_per_s, latency_s, bound_name, l2_hit, the schedule's fields, front, folder,
-        none_fits, gpu, gpu_changes (separated by "; "), clock. Whole numbers are of the type Int64, missing where nothing fits.
+        none_fits, gpu, gpu_changes (separated by "; "), clock. Whole numbers are Int64, missing where nothing fits.
     """
     import pandas as pd
 
