@@ -38,6 +38,7 @@ from .gemm_traffic import (
     sector_factor,
 )
 
+STARVED = 1.1  # a load's round trip over what the buffers cover, from which on latency is said to bind
 TILES_EXACT = 2.0**24  # whole numbers that float32 holds exactly
 FRAGMENT_ELEMENTS = 8.0  # neighbours in a row of an MMA fragment: four threads hold two each (PTX ISA, mma.m16n8)
 
@@ -271,7 +272,8 @@ def cost(problem: Gemm, schedule: GemmSchedule, gpu: Gpu) -> Cost:
     pace_s = jnp.maximum(tile.load_s, tile.compute_s)
     in_main = jnp.where(schedule.stream_k > 0, cut.slots, jnp.minimum(cut.tiles, cut.slots))
     resident_now = ceil_div_by_reciprocal(in_main, cut.sms)
-    starved = load_latency_s + tile.load_s + tile.compute_s > schedule.stages * resident_now * pace_s
+    round_trip_s = load_latency_s + tile.load_s + tile.compute_s
+    starved = round_trip_s > STARVED * schedule.stages * resident_now * pace_s
     return Cost(
         latency_s=latency_s,
         reason=first_reason(checks),

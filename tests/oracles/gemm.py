@@ -315,7 +315,7 @@ def _kernel_time(
         "tail_s": tail,
         "reduction_s": reduction,
         "launch_s": g.launch_overhead_s,
-        "starved": s.stages * resident * tile.M < tile.F,
+        "starved": 1.1 * s.stages * resident * tile.M < tile.F,
     }
 
 
