@@ -11,7 +11,7 @@ from .columns import cost_columns
 from .histogram import BUCKETS, bucket
 from .job import CostModel, SweepJob
 
-COMPACT_ROWS = 4096
+COMPACT_ROWS = 4096  # survivors a chunk that leave an accelerator packed; more are fetched with the whole chunk
 CPU_BLOCK_LANES = 2**14
 
 

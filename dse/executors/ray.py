@@ -16,11 +16,11 @@ from ..state import BoundsKeeper, Collector, Range, SweepState
 from . import PartSink, Tick
 
 WINDOW = 3  # tasks an actor has before it: never idle, and little is lost with it
-TASK_CHUNKS = 64
+TASK_CHUNKS = 64  # some tenths of a second: dear enough to outweigh a call, cheap enough to lose
 TICK_S = 0.1
-STOP_S = 1.0
-OBJECT_STORE_BYTES = 100 * 2**20
-FLUSH_ROWS = 1024
+STOP_S = 1.0  # of the two seconds that Ctrl-C may take
+OBJECT_STORE_BYTES = 100 * 2**20  # results are small; less than 75 MB Ray refuses
+FLUSH_ROWS = 1024  # rows a worker holds back: merging a few at a time costs more than it saves
 
 
 class RayExecutor:

@@ -22,9 +22,9 @@ from ..reduce import (
 from ..state import BoundsKeeper, Collector, Range, SweepState
 from . import PartSink
 
-CPU_LANES = 2**16
-ACCELERATOR_LANES = 2**20
-SCOUTS = 8
+CPU_LANES = 2**16  # a few milliseconds a core: the calls cost little, and a stop is heard soon
+ACCELERATOR_LANES = 2**20  # enough to fill a GPU
+SCOUTS = 8  # chunks, over the whole range: after them few candidates get past the bounds
 
 
 class ChunkRunner:
