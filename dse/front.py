@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-PIVOT_COUNT = 16  # comparing with more costs the device longer than the host saves
+PIVOT_COUNT = 16  # each costs the device a comparison with every candidate, each fewer sends more to the host
 
 
 @dataclass(frozen=True)
