@@ -78,20 +78,14 @@ def question(arguments: argparse.Namespace, shape: Any = None, dtype: str | None
     """What the options of `add_question` ask."""
     from ..question import ask
 
-    return ask(
-        arguments.shape if shape is None else shape,
-        dtype or arguments.dtype,
-        arguments.gpu,
-        overrides=overrides(arguments.overrides),
-        family=arguments.family,
-        accumulator=arguments.accumulator,
-        clock=arguments.clock,
-        out_dtype=arguments.out_dtype,
-        layout=arguments.layout,
-        beta=arguments.beta,
-        cache=arguments.cache,
-        align_bytes=arguments.align_bytes,
-    )
+    shape = arguments.shape if shape is None else shape
+    return ask(shape, dtype or arguments.dtype, arguments.gpu, **refinements(arguments))
+
+
+def refinements(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What refines a question beside shape, dtype and GPU, as `dse.question.ask` and the functions of `dse` take it."""
+    names = ("family", "accumulator", "clock", "out_dtype", "layout", "beta", "cache", "align_bytes")
+    return {"overrides": overrides(arguments.overrides)} | {name: getattr(arguments, name) for name in names}
 
 
 def overrides(texts: list[str]) -> dict[str, str]:

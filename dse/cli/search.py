@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
 from . import EXIT_INTERRUPTED
-from .options import add_output, add_question, add_space, objectives, overrides, positive
+from .options import add_output, add_question, add_space, objectives, positive, refinements
 
 if TYPE_CHECKING:
     from ..search import SearchResult
@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Searches and prints the best of what was tried, and the front for several objectives."""
     from ..api import search
     from ..progress import make_reporter
-    from ..search import optuna  # noqa: F401
+    from ..search import optuna  # noqa: F401  imported before `stoppable`: an import cut by Ctrl-C is not undone
     from .interrupt import stoppable
     from .show import print_json
 
@@ -63,15 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
             objectives=objectives(arguments.objectives),
             top=arguments.top,
             progress=make_reporter("quiet" if arguments.quiet else "auto"),
-            overrides=overrides(arguments.overrides),
-            family=arguments.family,
-            accumulator=arguments.accumulator,
-            clock=arguments.clock,
-            out_dtype=arguments.out_dtype,
-            layout=arguments.layout,
-            beta=arguments.beta,
-            cache=arguments.cache,
-            align_bytes=arguments.align_bytes,
+            **refinements(arguments),
         )
     if arguments.out:
         _write(Path(arguments.out), result, shlex.join(["dse", *arguments.words]))

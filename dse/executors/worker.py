@@ -28,7 +28,7 @@ SCOUTS = 8  # chunks, over the whole range: after them few candidates get past t
 
 
 class ChunkRunner:
-    """Evaluates a job's chunks on one device with one compiled function.
+    """Evaluates a job's chunks on one device, with one compiled function for each part of the space (`Space.split`).
 
     Args:
         job: what to sweep.

@@ -193,8 +193,12 @@ def reduction_seconds(
 
 def run_waves(
     schedule: GemmSchedule, cut: Grid, loop: Demand, store: Demand, latency_s: Floats, gpu: Gpu
-) -> tuple[KernelTimes, TileTimes]:
-    """The kernel's waves: the full ones with all their SMs, the tail with the SMs that still have a tile."""
+) -> tuple[KernelTimes, TileTimes, Floats]:
+    """The kernel's waves: the full ones with all their SMs, the tail with the SMs that still have a tile.
+
+    Returns:
+        (times of all waves; one tile's times in the main wave; tiles an SM in the main wave).
+    """
     streaming = schedule.stream_k > 0
     whole = floor_div(cut.tiles, cut.slots)
     in_main = jnp.where(streaming, cut.slots, jnp.minimum(cut.tiles, cut.slots))
@@ -203,16 +207,16 @@ def run_waves(
     persistent = jnp.maximum(schedule.persistent, schedule.stream_k)
     overlapped = schedule.epilogue >= EPILOGUE_OVERLAPPED
 
-    def wave(tiles: Floats) -> tuple[WaveTimes, TileTimes]:
+    def wave(tiles: Floats) -> tuple[WaveTimes, TileTimes, Floats]:
         active = jnp.maximum(jnp.minimum(tiles, cut.sms), 1.0)
         tile = tile_times(loop, store, cut, latency_s, gpu, active)
         resident = jnp.maximum(ceil_div_by_reciprocal(tiles, cut.sms), 1.0)
-        return wave_times(tile, resident, cut.k_steps, schedule.stages, overlapped), tile
+        return wave_times(tile, resident, cut.k_steps, schedule.stages, overlapped), tile, resident
 
-    main, tile = wave(in_main)
-    tail, _ = wave(left)
+    main, tile, resident = wave(in_main)
+    tail, _, _ = wave(left)
     times = kernel_times(waves, main, tail, jnp.where(left > 0, 1.0, 0.0), persistent)
-    return times, tile
+    return times, tile, resident
 
 
 def what_binds(
@@ -232,7 +236,7 @@ def what_binds(
 def cost(problem: Gemm, schedule: GemmSchedule, gpu: Gpu) -> Cost:
     """The cost of GEMM schedules, as a breakdown.
 
-    Broadcasts over problems x schedules x GPUs; pure, branch-free, usable under `jit`, `vmap` and `grad`. A schedule
+    Broadcasts over problems x schedules x GPUs; pure, usable under `jit`, `vmap` and `grad`. A schedule
     that does not fit has a non-zero `reason` and finite numbers elsewhere.
 
     Equations: docs/how-the-model-works.md, after TileSight (arXiv 2607.22432) eqs 1-10.
@@ -248,12 +252,12 @@ def cost(problem: Gemm, schedule: GemmSchedule, gpu: Gpu) -> Cost:
     traffic = operand_traffic(problem, schedule, gpu, cut.rows, cut.cols, cut.sms, cut.slots)
     shares_a_tile = (schedule.stream_k > 0) & (cut.tiles < cut.slots)
     steps_a_slot = ceil_div(cut.k_steps * cut.tiles, cut.slots)
-    worked = _with_k_steps(cut, jnp.where(shares_a_tile, steps_a_slot, cut.k_steps))
+    worked = dataclasses.replace(cut, k_steps=jnp.where(shares_a_tile, steps_a_slot, cut.k_steps))
     loop = loop_demand(problem, schedule, gpu, traffic)
     store = store_demand(problem, schedule, gpu, cut, traffic)
     miss_latency_s = (gpu.ddr_latency_s - gpu.l2_latency_s) * (1.0 - traffic.l2_hit)
     load_latency_s = gpu.l2_latency_s + miss_latency_s + gpu.mma_latency_s
-    times, tile = run_waves(schedule, worked, loop, store, load_latency_s, gpu)
+    times, tile, resident_now = run_waves(schedule, worked, loop, store, load_latency_s, gpu)
     reduction_s, workspace_bytes = reduction_seconds(problem, schedule, cut, traffic, shared, gpu)
     latency_s = (
         times.prologue_s + times.steady_s + times.epilogue_s + times.tail_s + reduction_s + gpu.launch_overhead_s
@@ -270,8 +274,6 @@ def cost(problem: Gemm, schedule: GemmSchedule, gpu: Gpu) -> Cost:
     write_bytes = outputs * problem.out_bytes + spill
     read_bytes = steps * loop.ddr_bytes + outputs * problem.c_in_bytes + spill
     pace_s = jnp.maximum(tile.load_s, tile.compute_s)
-    in_main = jnp.where(schedule.stream_k > 0, cut.slots, jnp.minimum(cut.tiles, cut.slots))
-    resident_now = ceil_div_by_reciprocal(in_main, cut.sms)
     round_trip_s = load_latency_s + tile.load_s + tile.compute_s
     starved = round_trip_s > STARVED * schedule.stages * resident_now * pace_s
     return Cost(
@@ -304,18 +306,6 @@ def cost(problem: Gemm, schedule: GemmSchedule, gpu: Gpu) -> Cost:
         energy_j=kernel_joules(
             steps * loop.tensor_flop, steps * loop.smem_bytes, l2_bytes, read_bytes + write_bytes, latency_s, gpu
         ),
-    )
-
-
-def _with_k_steps(cut: Grid, k_steps: Floats) -> Grid:
-    return Grid(
-        rows=cut.rows,
-        cols=cut.cols,
-        k_steps=k_steps,
-        tiles=cut.tiles,
-        resident=cut.resident,
-        sms=cut.sms,
-        slots=cut.slots,
     )
 
 
