@@ -8,9 +8,9 @@ from check_ranking import CURVES
 from check_ranking import DATA as TABLES
 
 from dse.content import load_gpu
-from dse.studies.footprint import compare_curve, curve_of, read_footprint_curves
-from dse.studies.ranking import ScheduleRanking, rank_measured
-from dse.studies.schedule_tables import read_cute_sweep, read_cutlass_sweep
+from dse.validation.footprint import compare_curve, curve_of, read_footprint_curves
+from dse.validation.ranking import ScheduleRanking, rank_measured
+from dse.validation.schedule_tables import read_cute_sweep, read_cutlass_sweep
 
 
 def ranking(of: Validation) -> str:

@@ -10,9 +10,9 @@ from accuracy_text import Validation, estimate_of, markdown_table, metrics_of, p
 from dse.cli.validation_text import interval_text
 from dse.latency_bucket import BUCKETS
 from dse.shape_class import CLASSES, DEEP_K_RATIO
-from dse.studies.error_tables import breakdown, errors_of, mean_of_gpus, pooled_bias, source_spread
-from dse.studies.latency_errors import DRAWS, LEVEL, Errors
-from dse.studies.validate import GpuValidation
+from dse.validation.error_tables import breakdown, errors_of, mean_of_gpus, pooled_bias, source_spread
+from dse.validation.latency_errors import DRAWS, LEVEL, Errors
+from dse.validation.validate import GpuValidation
 
 DEEP = "deep-K"
 WORST_PAIRS = 8

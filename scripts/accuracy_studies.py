@@ -4,13 +4,13 @@ import numpy as np
 from accuracy_text import Validation, markdown_table, metrics_of, percent_text
 
 from dse.cli.validation_text import interval_text
-from dse.studies.coverage import Coverage, coverage, with_intervals, with_intervals_elsewhere
-from dse.studies.error_tables import errors_of
-from dse.studies.latency_errors import errors
-from dse.studies.residual_table import with_residuals
-from dse.studies.speedup import speedups
-from dse.studies.validate import all_rows
 from dse.trust.label import LEVEL
+from dse.validation.coverage import Coverage, coverage, with_intervals, with_intervals_elsewhere
+from dse.validation.error_tables import errors_of
+from dse.validation.latency_errors import errors
+from dse.validation.residual_table import with_residuals
+from dse.validation.speedup import speedups
+from dse.validation.validate import all_rows
 
 
 def speed_up(of: Validation) -> str:

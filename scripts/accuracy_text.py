@@ -7,10 +7,10 @@ import pandas as pd
 
 from dse.cli.validation_text import estimate_text, interval_text
 from dse.content import GpuFile
-from dse.studies.error_tables import Estimate
-from dse.studies.latency_errors import Errors
-from dse.studies.validate import GpuValidation, all_rows
 from dse.trust import ResidualTable
+from dse.validation.error_tables import Estimate
+from dse.validation.latency_errors import Errors
+from dse.validation.validate import GpuValidation, all_rows
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,9 @@ from make_residuals import PARTS, Residuals, add_inputs, measured_residuals, zer
 
 from dse.errors import UserError
 from dse.platform import configure_jax
-from dse.studies.coverage import (
+from dse.text import table
+from dse.trust.residuals import ResidualTable
+from dse.validation.coverage import (
     Coverage,
     coverage,
     cross_validated,
@@ -37,9 +39,7 @@ from dse.studies.coverage import (
     with_intervals_elsewhere,
     with_intervals_of_other_kinds,
 )
-from dse.studies.residual_table import build_residuals
-from dse.text import table
-from dse.trust.residuals import ResidualTable
+from dse.validation.residual_table import build_residuals
 
 SHAPES_BAR = (0.87, 0.93)
 GPU_BAR = 0.80

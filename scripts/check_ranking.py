@@ -18,10 +18,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from dse.cli.options import overrides
 from dse.content.gpu import load_gpu
 from dse.platform import configure_jax
-from dse.studies.footprint import compare_curve, curve_of, read_footprint_curves
-from dse.studies.ranking import gains, rank_measured
-from dse.studies.schedule_tables import read_cute_sweep, read_cutlass_sweep
 from dse.text import table
+from dse.validation.footprint import compare_curve, curve_of, read_footprint_curves
+from dse.validation.ranking import gains, rank_measured
+from dse.validation.schedule_tables import read_cute_sweep, read_cutlass_sweep
 
 DATA = Path(__file__).resolve().parents[2] / "shared/data/measured"
 CURVES = (("a100_sxm", "a100_80"), ("h200_sxm", "h200"), ("h100_pcie", "h100_pcie"), ("l40s", "l40"))

@@ -23,7 +23,7 @@ from dse.calibrate.parameters import Parameter
 from dse.calibrate.write_toml import fitted_gpu
 from dse.content.gpu import GpuFile, load_gpu
 from dse.platform import configure_jax
-from dse.studies.measured_split import judged_and_fitted
+from dse.validation.measured_split import judged_and_fitted
 
 TABLE = "gemm_lowprec"
 ROOT = Path(__file__).resolve().parents[1]

@@ -29,9 +29,9 @@ from dse.content.files import content_files
 from dse.errors import UserError
 from dse.platform import configure_jax
 from dse.provenance import commit, model_hash, versions
-from dse.studies.error_figure import draw_errors
-from dse.studies.validate import validate_gemm
 from dse.trust import packaged_residuals
+from dse.validation.error_figure import draw_errors
+from dse.validation.validate import validate_gemm
 
 ROOT = Path(__file__).resolve().parents[1]
 FIGURE = "figures/accuracy.png"  # beside the page

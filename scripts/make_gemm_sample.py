@@ -2,9 +2,9 @@
 
     python scripts/make_gemm_sample.py ../shared/data/measured/gemm_bf16.parquet
 
-The (n, k) pairs are dealt into three parts by `dse.studies.deal`: `fit` (numbers may be fitted on it), `check` (forms
-may be chosen on it) and `report` (only for a final statement of accuracy). All rows of a pair are in one part, on every
-GPU.
+The (n, k) pairs are dealt into three parts by `dse.validation.deal`: `fit` (numbers may be fitted on it), `check`
+(forms may be chosen on it) and `report` (only for a final statement of accuracy). All rows of a pair are in one part,
+on every GPU.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from dse.studies.deal import SEED, deal_pairs
+from dse.validation.deal import SEED, deal_pairs
 
 ROWS_PER_GPU_AND_PART = 900
 

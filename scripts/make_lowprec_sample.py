@@ -3,7 +3,7 @@
     python scripts/make_lowprec_sample.py ../shared/data/measured/gemm_lowprec.parquet
 
 Every pair (n, k) has the part that it has in the bf16 sample; a pair that is not there is dealt by the same seeded rule
-(`dse.studies.deal`) among its like. Why these sources: studies/measured/README.md.
+(`dse.validation.deal`) among its like. Why these sources: studies/measured/README.md.
 """
 
 import argparse
@@ -14,8 +14,8 @@ import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from dse.studies.deal import SEED, deal_pairs
-from dse.studies.measured import load_measured_gemm
+from dse.validation.deal import SEED, deal_pairs
+from dse.validation.measured import load_measured_gemm
 
 SOURCES = {"fp8": "trtllm", "fp8_block": "trtllm", "nvfp4": "vllm"}
 ROWS = 600  # a GPU, type and part

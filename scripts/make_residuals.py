@@ -33,9 +33,9 @@ from dse.content.files import content_files
 from dse.errors import UserError
 from dse.platform import configure_jax
 from dse.provenance import model_hash
-from dse.studies.measured_split import judged_and_fitted
-from dse.studies.residual_table import build_residuals, residual_rows
 from dse.trust.residuals import read_residuals
+from dse.validation.measured_split import judged_and_fitted
+from dse.validation.residual_table import build_residuals, residual_rows
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "studies/measured/residuals.json"

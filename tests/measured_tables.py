@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from dse.studies.best_schedule import BestSchedules
+from dse.best_schedule import BestSchedules
 
 PEAKS = {"h100_sxm": (8.0e14, 3.0e12), "h200_sxm": (8.0e14, 4.4e12), "a100_sxm": (2.8e14, 1.6e12)}
 OVERHEAD_S = 2.5e-6

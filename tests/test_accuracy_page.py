@@ -12,15 +12,15 @@ from accuracy_text import Validation, markdown_table
 from measured_tables import measured_table, predicted_best
 
 from dse.content import load_gpu
-from dse.studies.coverage import coverage, with_intervals
-from dse.studies.residual_table import build_residuals, with_residuals
-from dse.studies.validate import errors, validate_gemm
+from dse.validation.coverage import coverage, with_intervals
+from dse.validation.residual_table import build_residuals, with_residuals
+from dse.validation.validate import errors, validate_gemm
 
 
 @pytest.fixture
 def validation(tmp_path, monkeypatch):
-    monkeypatch.setattr("dse.studies.validate.best_schedules", predicted_best)
-    monkeypatch.setattr("dse.studies.nvmatmul.is_installed", lambda: False)
+    monkeypatch.setattr("dse.validation.validate.best_schedules", predicted_best)
+    monkeypatch.setattr("dse.validation.nvmatmul.is_installed", lambda: False)
     path = tmp_path / "measured.csv"
     measured_table(("h100_sxm", "h200_sxm"), pairs=24).to_csv(path, index=False)
     return Validation("check", "library", validate_gemm(table=path), "figures/accuracy.png")

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from dse import explain
+from dse.best_schedule import best_schedules
 from dse.calibrate.fit_measured import Predictor, fit_measured, predict
 from dse.calibrate.free import FREE, NUMBERS_MAX, free_parameters
 from dse.calibrate.measurements import Measurements, joined, measurements
@@ -13,7 +14,6 @@ from dse.content.gpu_fields import FIELDS
 from dse.content.space import load_space
 from dse.errors import UserError
 from dse.schedule_text import parse_schedule
-from dse.studies.best_schedule import best_schedules
 
 GPU = load_gpu("h100_sxm")
 SHAPES = [(m, n, k) for m in (32, 512, 4096) for n, k in ((1024, 4096), (8192, 1024), (4096, 4096))]

@@ -8,7 +8,7 @@ import pytest
 
 from dse.content.gpu import list_gpus, load_gpu
 from dse.errors import UserError
-from dse.studies.footprint import (
+from dse.validation.footprint import (
     FootprintCurve,
     compare_curve,
     curve_of,

@@ -20,9 +20,9 @@ HEAVY = ("jax", "ray", "optuna", "pandas", "pyarrow", "scipy", "matplotlib")
 # Layers of dse, lowest first. What is not named is the engine. Words are what every layer speaks in.
 WORDS = {"errors", "axis", "restrict", "space", "decode", "platform"}
 CONTENT = {"content"}
-ABOVE_ENGINE = {"studies", "report", "export", "calibrate"}
+ABOVE_ENGINE = {"studies", "validation", "report", "export", "calibrate"}
 TOP = {"cli", "__main__"}
-LAYERS = ("words", "content", "engine", "studies, calibrate, report, export", "cli")
+LAYERS = ("words", "content", "engine", "studies, validation, calibrate, report, export", "cli")
 
 
 def test_jaxmodel_imports_only_arrays() -> None:

@@ -7,14 +7,14 @@ import pytest
 from dse.errors import UserError
 from dse.latency_bucket import latency_bucket
 from dse.shape_class import CLASSES, shape_classes
-from dse.studies.error_tables import (
+from dse.validation.error_tables import (
     breakdown,
     errors_of,
     mean_of_gpus,
     pooled_bias,
     source_spread,
 )
-from dse.studies.latency_errors import LEVEL, METRICS, drawn_times, errors
+from dse.validation.latency_errors import LEVEL, METRICS, drawn_times, errors
 
 
 def test_errors_are_what_a_hand_computes():

@@ -10,14 +10,14 @@ import pytest
 from cli_run import answer, json_answer
 
 from dse import explain, load_gpu, load_space
+from dse.best_schedule import preset_of
 from dse.calibrate import ReadOptions, read_measurements
 from dse.calibrate.fit_measured import predict
 from dse.content.dtypes import BLOCK_SCALED, instruction_dtype
 from dse.errors import UserError
 from dse.problem import GemmProblem, gemm_problem
-from dse.studies.best_schedule import preset_of
-from dse.studies.measured import load_measured_gemm
-from dse.studies.validate import validate_gemm
+from dse.validation.measured import load_measured_gemm
+from dse.validation.validate import validate_gemm
 from jaxmodel.kernels import gemm
 from jaxmodel.kernels.gemm_scaling import quantise_seconds
 

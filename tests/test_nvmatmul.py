@@ -11,8 +11,8 @@ import pytest
 from cli_run import answer
 from measured_tables import measured_table, predicted_best
 
-from dse.studies import nvmatmul
-from dse.studies.validate import validate_gemm
+from dse.validation import nvmatmul
+from dse.validation.validate import validate_gemm
 
 
 class _Kernel:
@@ -80,7 +80,7 @@ def test_what_it_cannot_be_asked_is_said(installed, monkeypatch):
 
 @pytest.fixture
 def table(tmp_path, monkeypatch):
-    monkeypatch.setattr("dse.studies.validate.best_schedules", predicted_best)
+    monkeypatch.setattr("dse.validation.validate.best_schedules", predicted_best)
     path = tmp_path / "measured.csv"
     measured_table(("h100_sxm",)).to_csv(path, index=False)
     return str(path)
@@ -100,7 +100,7 @@ def test_it_stands_beside_the_model_where_it_is_installed(installed, table, caps
 
 
 def test_it_is_never_needed(table, monkeypatch, capsys):
-    monkeypatch.setattr("dse.studies.nvmatmul.find_spec", lambda name: None)
+    monkeypatch.setattr("dse.validation.nvmatmul.find_spec", lambda name: None)
     (found,) = validate_gemm(table=table)
     assert set(found.errors) == {"model", "roofline"}
     assert found.same_tile is None

@@ -16,8 +16,8 @@ from dse.content.gpu import load_gpu
 from dse.errors import UserError
 from dse.problem import GemmProblem
 from dse.schedule_text import parse_schedule
-from dse.studies.ranking import KEPT_PERCENT, gains, rank_measured, rank_quality
-from dse.studies.schedule_tables import read_cute_sweep, read_cutlass_sweep, read_schedule_table
+from dse.validation.ranking import KEPT_PERCENT, gains, rank_measured, rank_quality
+from dse.validation.schedule_tables import read_cute_sweep, read_cutlass_sweep, read_schedule_table
 
 MEASURED = Path(__file__).resolve().parents[2] / "shared/data/measured"
 PROBLEM = GemmProblem(1024, 1024, 1024)

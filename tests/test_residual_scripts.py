@@ -7,8 +7,8 @@ import make_residuals
 import pytest
 from measured_tables import measured_table, predicted_best
 
-from dse.studies.coverage import coverage
 from dse.trust.residuals import read_residuals
+from dse.validation.coverage import coverage
 
 GPUS = ("a100_sxm", "h100_sxm", "h200_sxm")
 ZERO_SHOT = [word for name in GPUS for word in ("--zero-shot", f"{name}={name}")]
@@ -16,8 +16,8 @@ ZERO_SHOT = [word for name in GPUS for word in ("--zero-shot", f"{name}={name}")
 
 @pytest.fixture(autouse=True)
 def small_table(tmp_path, monkeypatch):
-    monkeypatch.setattr("dse.studies.validate.best_schedules", predicted_best)
-    monkeypatch.setattr("dse.studies.nvmatmul.is_installed", lambda: False)
+    monkeypatch.setattr("dse.validation.validate.best_schedules", predicted_best)
+    monkeypatch.setattr("dse.validation.nvmatmul.is_installed", lambda: False)
     monkeypatch.setattr(make_residuals, "gemm_tables", lambda: ["gemm_bf16"])
     path = tmp_path / "content/studies/measured/gemm_bf16.parquet"
     path.parent.mkdir(parents=True)

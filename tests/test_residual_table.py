@@ -6,18 +6,19 @@ import pytest
 from measured_tables import measured_table, predicted_best
 from trust_tables import FILES, GPUS, residual_table, residuals, unfitted
 
-import dse.studies.validate as validate
+import dse.validation.validate as validate
 from dse.errors import UserError
 from dse.latency_bucket import BUCKETS
 from dse.shape_class import CLASSES
-from dse.studies.coverage import (
+from dse.trust.residuals import PROBABILITIES
+from dse.validation.coverage import (
     coverage,
     cross_validated,
     with_intervals,
     with_intervals_elsewhere,
     with_intervals_of_other_kinds,
 )
-from dse.studies.residual_table import (
+from dse.validation.residual_table import (
     PRIOR_PAIRS,
     build_residuals,
     cells_of,
@@ -25,7 +26,6 @@ from dse.studies.residual_table import (
     residual_rows,
     without_optimism,
 )
-from dse.trust.residuals import PROBABILITIES
 
 MIDDLE = PROBABILITIES.index(0.5)
 

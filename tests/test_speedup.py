@@ -7,7 +7,7 @@ from cli_run import answer, json_answer
 from measured_tables import latency_s, measured_table, predicted_best
 
 from dse.errors import UserError
-from dse.studies.speedup import speedup_gemm, speedups
+from dse.validation.speedup import speedup_gemm, speedups
 
 
 def _rows(measured: dict[str, list[float]], predicted: dict[str, list[float]]) -> pd.DataFrame:
@@ -55,8 +55,8 @@ def test_only_shapes_of_both_gpus_count():
 
 @pytest.fixture
 def table(tmp_path, monkeypatch):
-    monkeypatch.setattr("dse.studies.validate.best_schedules", predicted_best)
-    monkeypatch.setattr("dse.studies.nvmatmul.is_installed", lambda: False)
+    monkeypatch.setattr("dse.validation.validate.best_schedules", predicted_best)
+    monkeypatch.setattr("dse.validation.nvmatmul.is_installed", lambda: False)
     rows = measured_table()
     rows = rows.drop(index=rows[(rows["system"] == "h100_sxm") & (rows["m"] == 64)].index)
     path = tmp_path / "measured.parquet"

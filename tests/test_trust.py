@@ -9,11 +9,11 @@ from trust_tables import FILES, packaged, residual_table, residuals, unfitted
 from dse import load_gpu
 from dse.api import ask, make_job
 from dse.errors import UserError
-from dse.studies.residual_table import build_residuals
 from dse.trust import label_of, packaged_residuals
 from dse.trust.elsewhere import elsewhere_cells, expected_quantiles
 from dse.trust.nearest import HEADLINES, nearest_validated, record_numbers
 from dse.trust.residuals import PROBABILITIES, from_dict, read_residuals
+from dse.validation.residual_table import build_residuals
 
 TABLE = residual_table()
 SHAPE = "4096x4096x4096"

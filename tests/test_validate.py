@@ -11,16 +11,16 @@ import pytest
 from cli_run import answer, json_answer
 from measured_tables import measured_table, predicted_best
 
+from dse.best_schedule import best_schedules
 from dse.cli import main
 from dse.content import load_gpu
 from dse.content.space import load_space
 from dse.errors import UserError
 from dse.problem import GemmProblem
-from dse.studies.best_schedule import best_schedules
-from dse.studies.deal import deal_pairs
-from dse.studies.measured import load_measured_gemm
-from dse.studies.roofline_fit import FittedRoofline, fit_roofline
-from dse.studies.validate import all_rows, pooled, validate_gemm
+from dse.validation.deal import deal_pairs
+from dse.validation.measured import load_measured_gemm
+from dse.validation.roofline_fit import FittedRoofline, fit_roofline
+from dse.validation.validate import all_rows, pooled, validate_gemm
 from jaxmodel.kernels.gemm import cost
 from jaxmodel.reasons import Reason
 from jaxmodel.types import GemmSchedule
@@ -142,8 +142,8 @@ def test_a_damaged_parquet_table_is_named(tmp_path):
 
 @pytest.fixture
 def without_a_model(monkeypatch):
-    monkeypatch.setattr("dse.studies.validate.best_schedules", predicted_best)
-    monkeypatch.setattr("dse.studies.nvmatmul.is_installed", lambda: False)
+    monkeypatch.setattr("dse.validation.validate.best_schedules", predicted_best)
+    monkeypatch.setattr("dse.validation.nvmatmul.is_installed", lambda: False)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pandas as pd
 from dse.content import load_gpu
 from dse.latency_bucket import latency_bucket
 from dse.shape_class import shape_classes
-from dse.studies.residual_table import build_residuals
+from dse.validation.residual_table import build_residuals
 
 GPUS = ("a100_sxm", "h100_sxm", "h200_sxm")
 FILES = {name: load_gpu(name) for name in GPUS}
@@ -19,7 +19,7 @@ BIAS = {"a100_sxm": 0.06, "h100_sxm": 0.0, "h200_sxm": -0.03}
 def residuals(
     pairs: int = 60, seed: int = 0, gpus=GPUS, spread: float = 0.08, bias=BIAS, dtype: str = "bf16"
 ) -> pd.DataFrame:
-    """Rows as `dse.studies.residual_table.residual_rows` gives them; rows of a pair share half of their variance."""
+    """Rows as `dse.validation.residual_table.residual_rows` gives them; rows of a pair share half of their variance."""
     rng = np.random.default_rng(seed)
     sides = 2 ** rng.integers(7, 15, (pairs, 2))
     shift = rng.normal(0.0, spread / np.sqrt(2), pairs)

@@ -9,7 +9,7 @@ import numpy as np
 from ..content.gpu import GpuFile
 from ..content.gpu_fields import FIELDS
 from ..errors import UserError, unknown
-from ..studies.latency_errors import Errors, errors
+from ..validation.latency_errors import Errors, errors
 from .fit_measured import METHODS, Predictor, fit_measured
 from .free import free_parameters
 from .measurements import Measurements

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from ..best_schedule import preset_of, runnable_columns, stack_problems
 from ..content.gpu import GpuFile
 from ..content.space import load_space
 from ..errors import UserError
 from ..kernel import get_kernel
 from ..schedule_text import FIELDS
-from ..studies.best_schedule import preset_of, runnable_columns, stack_problems
 from .measurements import Measurements
 from .parameters import Parameter
 from .search import SEARCHES, Objective
@@ -64,7 +64,7 @@ class Predictor:
         gpu: decides families and which schedules of the preset can run.
         measured: the rows.
         preset: sub-space whose fastest stands for rows that name no schedule; a type may have one of its own
-            (`dse.studies.best_schedule.preset_of`).
+            (`dse.best_schedule.preset_of`).
 
     Raises:
         UserError: a type that the GPU has no tensor rate for, or a preset of which nothing can run.

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from ..content.gpu_fields import FIELDS
-from ..studies.latency_errors import Errors
 from ..text import table
+from ..validation.latency_errors import Errors
 from .calibration import Calibration, Judged
 from .parameters import Parameter
 

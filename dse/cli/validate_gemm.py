@@ -18,7 +18,7 @@ from ..errors import UserError, unknown
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..studies.validate import GpuValidation
+    from ..validation.validate import GpuValidation
 
 AXES = ("gpu", "latency", "class", "dtype")
 DEFAULT_CUTS = ("latency", "class", "dtype", "gpu,latency", "gpu,class")  # what --json holds unless --by says otherwise
@@ -63,8 +63,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.speedup is not None:
         return _speedup(arguments, files, out)
     from ..platform import configure_jax
-    from ..studies.error_figure import check_figure_path, draw_errors
-    from ..studies.validate import all_rows, validate_gemm
+    from ..validation.error_figure import check_figure_path, draw_errors
+    from ..validation.validate import all_rows, validate_gemm
     from . import validation_text
     from .show import print_json
 
@@ -102,9 +102,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _document(arguments: argparse.Namespace, results: "Sequence[GpuValidation]", cuts: list[list[str]]) -> dict:
     from dataclasses import asdict
 
-    from ..studies.error_tables import breakdown, errors_of, mean_of_gpus, pooled_bias, source_spread
-    from ..studies.latency_errors import DRAWS, LEVEL, SEED
-    from ..studies.validate import all_rows
+    from ..validation.error_tables import breakdown, errors_of, mean_of_gpus, pooled_bias, source_spread
+    from ..validation.latency_errors import DRAWS, LEVEL, SEED
+    from ..validation.validate import all_rows
 
     rows = all_rows(results)
     return {
@@ -132,7 +132,7 @@ def _speedup(arguments: argparse.Namespace, files: dict[str, str] | None, out: P
     if not base or not other or ":" in other:
         raise UserError(f"--speedup {arguments.speedup!r} names two GPUs of the table, e.g. h100_sxm:h200_sxm")
     from ..platform import configure_jax
-    from ..studies.speedup import speedup_gemm
+    from ..validation.speedup import speedup_gemm
     from . import validation_text
     from .show import print_json
 

@@ -31,8 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Ranks the table's schedules and prints one row a problem."""
-    from ..studies.ranking import rank_measured
-    from ..studies.schedule_tables import read_schedule_table
+    from ..validation.ranking import rank_measured
+    from ..validation.schedule_tables import read_schedule_table
     from .show import print_json, table
 
     asked = question(arguments, arguments.shape or "1x1x1")  # without a shape, for its types and layout

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 from ..text import table
 
 if TYPE_CHECKING:
-    from ..studies.error_tables import Cell
-    from ..studies.latency_errors import Errors
-    from ..studies.speedup import SpeedUp
-    from ..studies.validate import GpuValidation
+    from ..validation.error_tables import Cell
+    from ..validation.latency_errors import Errors
+    from ..validation.speedup import SpeedUp
+    from ..validation.validate import GpuValidation
 
 NO_SCHEDULE = "the rows carry no schedule: this judges the best over a space, not the ranking of schedules"
 
 
 def summary(results: "Sequence[GpuValidation]", part: str, preset: str) -> str:
     """A line a GPU, then cells by latency and by shape class, then what was tried and what to know."""
-    from ..studies.error_tables import source_spread
-    from ..studies.validate import all_rows
+    from ..validation.error_tables import source_spread
+    from ..validation.validate import all_rows
 
     rows = all_rows(results)
     several = len({result.dtype for result in results}) > 1
@@ -47,8 +47,8 @@ def summary(results: "Sequence[GpuValidation]", part: str, preset: str) -> str:
 
 def detail(results: "Sequence[GpuValidation]", cut: list[str], part: str, preset: str) -> str:
     """Every metric of every cell of a breakdown, with intervals, and the roofline's MAPE and bias."""
-    from ..studies.error_tables import breakdown
-    from ..studies.validate import all_rows
+    from ..validation.error_tables import breakdown
+    from ..validation.validate import all_rows
 
     lines = [
         {**{axis: cell.at[axis] for axis in cut}, **_headline(cell.errors), **_more(cell)}
@@ -122,7 +122,7 @@ def _more(cell: "Cell") -> dict[str, str]:
 
 
 def _together(rows, like: Mapping[str, str]) -> list[dict[str, str]]:
-    from ..studies.error_tables import errors_of, mean_of_gpus
+    from ..validation.error_tables import errors_of, mean_of_gpus
 
     empty = dict.fromkeys(like, "")
     means = mean_of_gpus(rows)
@@ -140,8 +140,8 @@ def _together(rows, like: Mapping[str, str]) -> list[dict[str, str]]:
 
 def _by_latency(results: "Sequence[GpuValidation]", several: bool) -> str:
     from ..latency_bucket import BUCKETS
-    from ..studies.error_tables import pooled_bias
-    from ..studies.validate import all_rows
+    from ..validation.error_tables import pooled_bias
+    from ..validation.validate import all_rows
 
     rows = _cells(results, several, "latency", BUCKETS, "us")
     if len(results) > 1 and not several:
@@ -155,8 +155,8 @@ def _by_latency(results: "Sequence[GpuValidation]", several: bool) -> str:
 
 def _by_class(results: "Sequence[GpuValidation]", several: bool) -> str:
     from ..shape_class import CLASSES
-    from ..studies.error_tables import errors_of
-    from ..studies.validate import all_rows
+    from ..validation.error_tables import errors_of
+    from ..validation.validate import all_rows
 
     rows = _cells(results, several, "class", list(CLASSES), "class")
     if len(results) > 1:
@@ -170,7 +170,7 @@ def _by_class(results: "Sequence[GpuValidation]", several: bool) -> str:
 def _cells(
     results: "Sequence[GpuValidation]", several: bool, axis: str, values: Sequence[str], head: str
 ) -> list[dict[str, str]]:
-    from ..studies.error_tables import breakdown
+    from ..validation.error_tables import breakdown
 
     columns = {
         _label(result, several): {cell.at[axis]: _cell_text(cell.errors) for cell in breakdown(result.rows, [axis])}

@@ -9,8 +9,8 @@ from typing import Any
 
 from ...errors import UserError, unknown
 from ...schedule_text import FIELDS, distinct_raster, parse_schedule
-from ...studies.measured import PARTS
 from ...triton_config import NAMES, config_from, is_triton
+from ...validation.measured import PARTS
 from .entry import Content, Entry, Named, ReadOptions, default_output, problem_at, seconds, shown, whole
 from .triton_cache import named_by
 

@@ -55,7 +55,7 @@ class SpeedUp:
 
 
 def speedups(rows: "pd.DataFrame", base: str, other: str) -> SpeedUp:
-    """Speed-ups from validated rows (`dse.studies.validate.all_rows`) of two GPUs.
+    """Speed-ups from validated rows (`dse.validation.validate.all_rows`) of two GPUs.
 
     Raises:
         UserError: the rows have no shape of both.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..best_schedule import best_schedules, preset_of
 from ..content.dtypes import DTYPE_BYTES
 from ..content.gpu import GpuFile, load_gpu
 from ..content.space import load_space
@@ -16,7 +17,6 @@ from ..problem import GemmProblem, checked
 from ..schedule_text import format_schedule
 from ..shape_class import shape_classes
 from . import nvmatmul
-from .best_schedule import best_schedules, preset_of
 from .error_tables import Cell, breakdown, errors_of
 from .latency_errors import Errors as Errors
 from .latency_errors import errors as errors
@@ -104,7 +104,7 @@ def validate_gemm(
     Args:
         gpus: names, or name in the table -> the GPU file (name, path or loaded) that stands for it, e.g. one that
             nothing was fitted for; None: every GPU of the table.
-        table, part, dtypes, source, same_split: which rows (`dse.studies.measured_split.judged_and_fitted`). The
+        table, part, dtypes, source, same_split: which rows (`dse.validation.measured_split.judged_and_fitted`). The
             roofline is fitted on the part "fit" of the same table.
         preset: sub-space of the GPU's fastest family; a type may have one of its own (`preset_of`).
         rows_per_gpu: judge at most that many rows a GPU and data type, drawn with a fixed seed.

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ..content.gpu import GpuFile
-from ..content.space import list_spaces
-from ..errors import UserError
-from ..kernel import Kernel, get_kernel
-from ..problem import GemmProblem
-from ..space import Space
+from .content.gpu import GpuFile
+from .content.space import list_spaces
+from .errors import UserError
+from .kernel import Kernel, get_kernel
+from .problem import GemmProblem
+from .space import Space
 
 BATCH_LANES = 2**20  # problems x schedules a call
 

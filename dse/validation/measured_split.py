@@ -33,7 +33,7 @@ def judged_and_fitted(
         dtypes: only these data types; None: all.
         source: only rows of that source (column `source`); None: all.
         same_split: give every row the part that its (n, k) has in the packaged sample, and leave out the rows of other
-            pairs (`dse.studies.deal.with_sample_parts`).
+            pairs (`dse.validation.deal.with_sample_parts`).
 
     Raises:
         UserError: whatever `load_measured_gemm` raises; an unknown data type, source or part; no row left to judge.

@@ -119,7 +119,7 @@ def rank_measured(
     """Predicts every measured schedule and judges the order.
 
     Args:
-        tables: `dse.studies.schedule_tables.read_schedule_table`.
+        tables: `dse.validation.schedule_tables.read_schedule_table`.
         gpu: a loaded GPU file.
         launch: "graph": the measured calls were replayed or queued back to back; "host": each was launched by the host
             and waited for, so `host_launch_overhead_s` stands in for `launch_overhead_s`.

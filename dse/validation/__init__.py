@@ -1,4 +1,4 @@
-"""Studies: questions asked of the model over many problems, and its predictions held against measurements."""
+"""Predictions held against measurements, over many problems."""
 
 from ..shape_class import shape_classes as shape_classes
 from .error_tables import breakdown as breakdown

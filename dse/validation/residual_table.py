@@ -48,8 +48,8 @@ def residual_rows(
 
     Args:
         gpus: name in the measured tables -> the file that it is predicted with.
-        tables: of measured latencies (`dse.studies.measured_split.judged_and_fitted`); GPUs that a table does not have
-            are left out.
+        tables: of measured latencies (`dse.validation.measured_split.judged_and_fitted`); GPUs that a table does not
+            have are left out.
         parts: of the tables.
         preset: of the space over which the fastest schedule is taken.
         progress: called with a line of text before each GPU and data type.
