@@ -11,7 +11,9 @@ from .content.space import list_spaces
 from .errors import UserError
 from .kernel import Kernel, get_kernel
 from .problem import GemmProblem
+from .schedule_set import fitting
 from .space import Space
+from .tuning import tune
 
 BATCH_LANES = 2**20  # problems x schedules a call
 
@@ -34,47 +36,18 @@ def best_schedules(problems: Sequence[GemmProblem], space: Space, gpu: GpuFile) 
 
     Args:
         problems: of the space's kernel and data type.
-        space: materialised as a whole: up to some 100,000 points.
+        space: of any size.
         gpu: bound to the space's data type and family.
 
     Raises:
         UserError: no schedule of the space fits at all, or none fits a problem.
     """
     bound = gpu.bind(space.dtype, family=space.family)
-    index, columns = runnable_columns(space, bound)
-    if not len(index):
-        raise UserError(f"no schedule of space {space.name} fits {gpu.name}; widen the space or its preset")
-    latency, place = BatchedMinimum(columns, space.kernel)(problems, bound)
-    lost = [problem.shape for problem, seconds in zip(problems, latency, strict=True) if not np.isfinite(seconds)]
+    found = tune(fitting(space, problems, [bound], same_order=True), [(problem, bound) for problem in problems])
+    lost = [problem.shape for problem, place in zip(problems, found.index, strict=True) if place < 0]
     if lost:
         raise UserError(f"no schedule of space {space.name} fits {lost[0]} on {gpu.name}; widen the space")
-    return BestSchedules(latency_s=latency, index=index[place])
-
-
-class BatchedMinimum:
-    """A set of schedules, ready to be minimised over for any problems and any numbers of a GPU without retracing.
-
-    Args:
-        columns: schedule field -> one number a schedule.
-        kernel_name: of the cost model; the fields it compiles apart (`Kernel.compiled_fields`) cut the set into groups.
-    """
-
-    def __init__(self, columns: Mapping[str, np.ndarray], kernel_name: str) -> None:
-        kernel = get_kernel(kernel_name)
-        self._groups = [_Minimum(kernel, group) for group in compiled_apart(columns, kernel)]
-
-    def __call__(self, problems: Sequence[GemmProblem], gpu: Any) -> tuple[np.ndarray, np.ndarray]:
-        """(latency in seconds, place of the fastest schedule among the columns), one entry a problem."""
-        return self.over(stack_problems(problems), gpu)
-
-    def over(self, stacked: Any, gpu: Any) -> tuple[np.ndarray, np.ndarray]:
-        """The same for problems that were stacked before."""
-        found = [group.over(stacked, gpu) for group in self._groups]
-        latency = np.stack([seconds for seconds, _ in found])
-        place = np.stack([where for _, where in found])
-        best = np.argmin(latency, axis=0)
-        rows = np.arange(latency.shape[1])
-        return latency[best, rows], place[best, rows]
+    return BestSchedules(latency_s=found.latency_s, index=found.index)
 
 
 @dataclass(frozen=True)
@@ -137,32 +110,6 @@ def problem_batches(stacked: Any, schedules: int) -> Iterator[tuple[slice, Any]]
     for start in range(0, count, size):
         rows = np.minimum(np.arange(start, start + size), count - 1)
         yield slice(start, min(start + size, count)), jax.tree.map(lambda leaf, rows=rows: leaf[rows], stacked)
-
-
-class _Minimum:
-    """The minimum over one group."""
-
-    def __init__(self, kernel: Kernel, group: ScheduleGroup) -> None:
-        import jax
-        import jax.numpy as jnp
-
-        self._columns = {name: values[None, :] for name, values in group.columns.items()}
-        self._places = group.places
-
-        def fastest(problem: Any, columns: dict[str, Any], gpu: Any) -> tuple[Any, Any]:
-            latency = runnable_latency_s(kernel, problem, {**columns, **group.constants}, gpu)
-            return jnp.min(latency, axis=1), jnp.argmin(latency, axis=1)
-
-        self._fastest = jax.jit(fastest)
-
-    def over(self, stacked: Any, gpu: Any) -> tuple[np.ndarray, np.ndarray]:
-        count = len(stacked.m)
-        latency, place = np.empty(count, np.float32), np.empty(count, np.int64)
-        for which, part in problem_batches(stacked, len(self._places)):
-            seconds, where = self._fastest(part, self._columns, gpu)
-            here = which.stop - which.start
-            latency[which], place[which] = np.asarray(seconds)[:here], np.asarray(where)[:here]
-        return latency, self._places[place]
 
 
 def stack_problems(problems: Sequence[GemmProblem]) -> Any:

@@ -83,7 +83,7 @@ class SweepJob:
         object.__setattr__(self, "objectives", tuple(self.objectives))
         if not self.problem_name:
             object.__setattr__(self, "problem_name", str(getattr(self.problem, "shape", "")))
-        object.__setattr__(self, "gpu", _as_float32(self.gpu))
+        object.__setattr__(self, "gpu", as_float32(self.gpu))
         for name, value, low in (("top", self.top, 1), ("tie_limit", self.tie_limit, 0)):
             if value < low:
                 raise UserError(f"{name} = {value} is not allowed: {low} or more")
@@ -122,7 +122,7 @@ class SweepJob:
     @cached_property
     def problem_arrays(self) -> Any:
         """The problem as the model takes it, float32 leaves."""
-        return _as_float32(self.problem.arrays() if hasattr(self.problem, "arrays") else self.problem)
+        return as_float32(self.problem.arrays() if hasattr(self.problem, "arrays") else self.problem)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -137,7 +137,8 @@ class SweepJob:
         return get_kernel(self.kernel or self.space.kernel)
 
 
-def _as_float32(record: Any) -> Any:
+def as_float32(record: Any) -> Any:
+    """A record of the model with float32 leaves: one compiled function then takes every problem and GPU."""
     if is_dataclass(record) and not isinstance(record, type):
-        return replace(record, **{f.name: _as_float32(getattr(record, f.name)) for f in fields(record)})
+        return replace(record, **{f.name: as_float32(getattr(record, f.name)) for f in fields(record)})
     return None if record is None else np.asarray(record, np.float32)

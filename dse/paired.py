@@ -1,0 +1,59 @@
+"""The cost of rows that each have a problem, a schedule and a GPU of their own."""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from .columns import cost_columns, in_order
+from .job import CostModel, as_float32
+from .kernel import get_kernel
+from .rows import as_numbers
+
+ROWS = 256  # one compiled shape
+
+
+def paired_costs(
+    problems: Sequence[Any], schedules: Mapping[str, np.ndarray], gpus: Sequence[Any], kernel_name: str = "gemm"
+) -> dict[str, np.ndarray]:
+    """The whole breakdown of every row.
+
+    Args:
+        problems: the user's, one a row (anything with `arrays()`), all with scales or all without.
+        schedules: every schedule field -> numbers[rows].
+        gpus: the model's records, one a row.
+        kernel_name: of the cost model.
+
+    Returns:
+        Cost column (`dse.columns.COST_COLUMNS`) -> array[rows]; where `reason` is not 0 the numbers are not to be used.
+    """
+    if not len(problems):
+        return {}
+    evaluate = _compiled(get_kernel(kernel_name))
+    records = [as_float32(problem.arrays()) for problem in problems]
+    machines = [as_float32(gpu) for gpu in gpus]
+    blocks = []
+    for start in range(0, len(records), ROWS):
+        at = np.minimum(np.arange(start, start + ROWS), len(records) - 1)
+        fields = {name: np.asarray(values, np.float32)[at] for name, values in schedules.items()}
+        costs = evaluate(_stacked(records, at), fields, _stacked(machines, at))
+        used = min(ROWS, len(records) - start)
+        blocks.append({name: np.asarray(values)[:used] for name, values in costs.items()})
+    return as_numbers(in_order({name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}), ())
+
+
+def _stacked(records: Sequence[Any], at: np.ndarray) -> Any:
+    import jax
+
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *(records[row] for row in at))
+
+
+@lru_cache(maxsize=4)
+def _compiled(kernel: CostModel) -> Any:
+    import jax
+
+    def one(problem: Any, fields: dict[str, Any], gpu: Any) -> dict[str, Any]:
+        return cost_columns(kernel.cost(problem, kernel.schedule(fields), gpu))
+
+    return jax.jit(jax.vmap(one))

@@ -1,0 +1,124 @@
+"""Schedules tuned by exhaustion: for every (problem, GPU) the fastest schedule of a whole space."""
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from .job import as_float32
+from .platform import usable_cores
+from .problem import GemmProblem
+from .progress import Progress, Snapshot, reporter
+from .schedule_set import ScheduleSet
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The fastest schedules, an entry a (problem, GPU).
+
+    Attributes:
+        latency_s: float32; infinite where no schedule can run.
+        place: int64, of the schedule in the set; of equally fast ones the first.
+        index: int64, of the schedule in its space; -1 where none can run.
+        evaluations: candidates evaluated for all entries.
+    """
+
+    latency_s: np.ndarray
+    place: np.ndarray
+    index: np.ndarray
+    evaluations: int
+
+
+def tune(
+    schedules: ScheduleSet,
+    rows: Sequence[tuple[GemmProblem, Any]],
+    progress: Progress = None,
+    *,
+    workers: int | None = None,
+) -> Tuned:
+    """Evaluates every schedule of the set for every row and keeps the fastest.
+
+    Args:
+        schedules: `dse.schedule_set.fitting(space, problems, gpus)`, made for all GPUs of the rows.
+        rows: (problem, the model's record of a GPU).
+        progress: as in `dse.sweep.run_sweep`.
+        workers: threads; None: one a usable core.
+
+    Returns:
+        An entry a row, the same whatever the number of workers.
+    """
+    work = _Work(schedules, rows, reporter(progress))
+    threads = [threading.Thread(target=work.run, daemon=True) for _ in range(workers or usable_cores())]
+    for thread in threads:
+        thread.start()
+    work.watch(threads)
+    index = np.where(np.isfinite(work.latency_s), schedules.index[work.place], -1)
+    return Tuned(work.latency_s, work.place, index, len(schedules) * len(rows))
+
+
+class _Work:
+    def __init__(self, schedules: ScheduleSet, rows: Sequence[tuple[GemmProblem, Any]], report: Any) -> None:
+        self.schedules, self.rows, self.report = schedules, rows, report
+        self.latency_s = np.full(len(rows), np.inf, np.float32)
+        self.place = np.zeros(len(rows), np.int64)
+        self.done = 0
+        self.stop = False
+        self.failures: list[BaseException] = []
+        self.lock = threading.Lock()
+        self.waiting: Iterator[int] = iter(range(len(rows)))
+        self.began = time.perf_counter()
+
+    def run(self) -> None:
+        try:
+            while not self.stop and (row := self._next()) is not None:
+                self._tune_row(row)
+        except BaseException as error:
+            self.failures.append(error)
+            self.stop = True
+
+    def watch(self, threads: Sequence[threading.Thread]) -> None:
+        try:
+            for thread in threads:
+                while thread.is_alive():
+                    thread.join(0.1)
+                    self.report(self._snapshot())
+        finally:
+            self.stop = True
+            for thread in threads:
+                thread.join()
+        if self.failures:
+            raise self.failures[0]
+        self.report(self._snapshot(finished=True))
+
+    def _next(self) -> int | None:
+        with self.lock:
+            return next(self.waiting, None)
+
+    def _tune_row(self, row: int) -> None:
+        problem, gpu = self.rows[row]
+        records = as_float32(problem.arrays()), as_float32(gpu)
+        for start, (latency_s,) in self.schedules.chunks(*records):
+            least, place = _least()(latency_s)
+            if least < self.latency_s[row]:
+                self.latency_s[row], self.place[row] = least, start + int(place)
+            if self.stop:
+                return
+            self.done += len(latency_s)
+
+    def _snapshot(self, finished: bool = False) -> Snapshot:
+        seconds = time.perf_counter() - self.began
+        total = len(self.schedules) * len(self.rows)
+        done = total if finished else min(self.done, total)
+        return Snapshot(done, total, seconds, done / max(seconds, 1e-9), None, "latency_s", 0, finished)
+
+
+@lru_cache(maxsize=1)
+def _least() -> Any:
+    import jax
+    import jax.numpy as jnp
+
+    return jax.jit(lambda values: (jnp.min(values), jnp.argmin(values)))
