@@ -1,0 +1,1 @@
+"""Studies: what users ask of the model beyond one sweep."""
