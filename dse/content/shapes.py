@@ -1,6 +1,11 @@
-"""Shape lists: a CSV file with the columns m, n, k and, as wanted, batch, name, dtype."""
+"""Shape lists: a CSV file with the columns m, n, k and, as wanted, batch, name, dtype and a weight.
+
+Lines that begin with `#` are comments; a list says there where its shapes come from.
+"""
 
 import csv
+import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +16,8 @@ from .files import find_content
 
 FOLDER = "studies/shapes"
 NEEDED = ("m", "n", "k")
-COLUMNS = (*NEEDED, "batch", "name", "dtype")
+WEIGHTS = ("weight", "count")  # two names of one thing: how much a shape counts, how often it runs
+COLUMNS = (*NEEDED, "batch", "name", "dtype", *WEIGHTS)
 DIMENSION_MAX = 2**24 - 1  # of a problem's sides: float32 holds every whole number up to here
 
 
@@ -23,11 +29,13 @@ class ShapeRow:
         name: as given, else the shape.
         shape: MxNxK or BATCHxMxNxK.
         dtype: input type; None: whatever the command says.
+        weight: how much the shape counts, e.g. how often it runs; 1 where the list has no such column.
     """
 
     name: str
     shape: str
     dtype: str | None
+    weight: float = 1.0
 
 
 def load_shapes(name_or_path: str | Path) -> list[ShapeRow]:
@@ -35,16 +43,18 @@ def load_shapes(name_or_path: str | Path) -> list[ShapeRow]:
 
     Raises:
         UserError: no such file, an unknown or missing column, a dimension that is no whole number from 1 to 2^24 - 1,
-            an unknown type, or no line at all. The message names file, line and column.
+            an unknown type, a weight that is no finite number above 0, or no line at all. The message names file, line
+            and column.
     """
     path = find_content("shape list", FOLDER, str(name_or_path), suffix=".csv")
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file, skipinitialspace=True)
+            lines = _Uncommented(file)
+            reader = csv.DictReader(lines, skipinitialspace=True)
             columns = [str(column).strip().lower() for column in reader.fieldnames or ()]
-            _check_columns(path, columns)
+            _check_columns(path, max(lines.number, 1), columns)
             reader.fieldnames = columns
-            rows = [_row(path, reader.line_num, row) for row in reader if any(row.values())]
+            rows = [_row(path, lines.number, row) for row in reader if any(row.values())]
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not UTF-8 text: byte {error.start}") from error
     except (OSError, csv.Error) as error:
@@ -54,17 +64,33 @@ def load_shapes(name_or_path: str | Path) -> list[ShapeRow]:
     return rows
 
 
-def _check_columns(path: Path, columns: list[str]) -> None:
+class _Uncommented(Iterator[str]):
+    """The lines of a file that are no comments; `number` is where in the file the last of them stands, from 1."""
+
+    def __init__(self, file: Iterable[str]) -> None:
+        self._lines = enumerate(file, start=1)
+        self.number = 0
+
+    def __next__(self) -> str:
+        for self.number, line in self._lines:  # noqa: B020
+            if not line.startswith("#"):
+                return line
+        raise StopIteration
+
+
+def _check_columns(path: Path, line: int, columns: list[str]) -> None:
     for column in columns:
         if column not in COLUMNS:
-            raise unknown(f"column in {path}, line 1:", column, COLUMNS)
+            raise unknown(f"column in {path}, line {line}:", column, COLUMNS)
     repeated = next((column for place, column in enumerate(columns) if column in columns[:place]), None)
     if repeated:
-        raise UserError(f"{path}, line 1: the column {repeated} is there twice: keep one")
+        raise UserError(f"{path}, line {line}: the column {repeated} is there twice: keep one")
+    if all(name in columns for name in WEIGHTS):
+        raise UserError(f"{path}, line {line}: weight and count both say how much a shape counts: keep one")
     missing = [name for name in NEEDED if name not in columns]
     if missing:
         raise UserError(
-            f"{path}, line 1: the column(s) {', '.join(missing)} are missing; a shape list starts with m,n,k"
+            f"{path}, line {line}: the column(s) {', '.join(missing)} are missing; a shape list starts with m,n,k"
         )
 
 
@@ -77,7 +103,8 @@ def _row(path: Path, line: int, row: dict[Any, Any]) -> ShapeRow:
     dtype = (row.get("dtype") or "").strip() or None
     if dtype is not None and dtype not in DTYPE_BYTES:
         raise unknown(f"dtype in {path}, line {line}, column dtype:", dtype, DTYPE_BYTES)
-    return ShapeRow((row.get("name") or "").strip() or shape, shape, dtype)
+    weight = next((_weight(path, line, name, row[name]) for name in WEIGHTS if name in row), 1.0)
+    return ShapeRow((row.get("name") or "").strip() or shape, shape, dtype, weight)
 
 
 def _dimension(path: Path, line: int, column: str, text: str | None) -> int:
@@ -89,4 +116,14 @@ def _dimension(path: Path, line: int, column: str, text: str | None) -> int:
         raise UserError(
             f"{path}, line {line}, column {column}: {text!r} is not a whole number from 1 to {DIMENSION_MAX}"
         )
+    return number
+
+
+def _weight(path: Path, line: int, column: str, text: str | None) -> float:
+    try:
+        number = float(str(text).strip())
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise UserError(f"{path}, line {line}, column {column}: {text!r} is not a finite number above 0")
     return number
