@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 
 import jax
 import numpy as np
@@ -322,11 +321,3 @@ def test_what_is_validated_is_named(capsys):
     code, out, _ = answer(capsys, "validate", "schedules", "--help")
     assert code == 0
     assert "--launch" in out
-
-
-def test_a_missing_matplotlib_is_said_with_the_fix(monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    code, _, err = answer(capsys, "validate", "gemm", "--figure", "fig.png")
-    assert code == 2
-    assert "figures need matplotlib, which is not installed" in err
-    assert "-e '.[figures]'" in err

@@ -62,8 +62,9 @@ def run(arguments: argparse.Namespace) -> int:
     files = _files(arguments.gpu)
     if arguments.speedup is not None:
         return _speedup(arguments, files, out)
+    from ..figure_file import check_figure_path
     from ..platform import configure_jax
-    from ..validation.error_figure import check_figure_path, draw_errors
+    from ..validation.error_figure import draw_errors
     from ..validation.validate import all_rows, validate_gemm
     from . import validation_text
     from .show import print_json

@@ -2,38 +2,20 @@
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..content.files import home_expanded
-from ..errors import UserError
+from ..figure_file import COLOURS, drawn
 from ..latency_bucket import BUCKET_EDGES_US, BUCKETS
 from .error_tables import METHODS
 
 if TYPE_CHECKING:
     from .validate import GpuValidation
 
-ENDINGS = (".png", ".svg", ".pdf")
 RATIO_RANGE = (0.5, 2.0)  # what lies outside is drawn on the edge and counted
-STYLES = {  # method -> (legend, colour): told apart without colour vision
-    "roofline": ("three-constant roofline", "#e69f00"),
-    "model": ("tilesweep", "#0072b2"),
+STYLES = {  # method -> (legend, colour)
+    "roofline": ("three-constant roofline", COLOURS[1]),
+    "model": ("tilesweep", COLOURS[0]),
 }
-
-
-def check_figure_path(path: str | os.PathLike[str]) -> Path:
-    """The path, once a figure can be written there: known ending, matplotlib installed, folder present.
-
-    Raises:
-        UserError: naming what is missing and the fix.
-    """
-    target = home_expanded(path)
-    if target.suffix.lower() not in ENDINGS:
-        raise UserError(f"a figure ends in {', '.join(ENDINGS)}, not {target.suffix or 'nothing'!r}: {path}")
-    _matplotlib()
-    if not target.absolute().parent.is_dir():
-        raise UserError(f"no folder {target.absolute().parent} for the figure; make it first")
-    return target
 
 
 def draw_errors(results: "Sequence[GpuValidation]", path: str | os.PathLike[str]) -> None:
@@ -44,17 +26,11 @@ def draw_errors(results: "Sequence[GpuValidation]", path: str | os.PathLike[str]
         path: .png, .svg or .pdf. The same results give the same file.
 
     Raises:
-        UserError: what `check_figure_path` raises.
+        UserError: what `dse.figure_file.check_figure_path` raises.
     """
-    target = check_figure_path(path)
-    matplotlib = _matplotlib()
-    from matplotlib.figure import Figure
-
     across = min(len(results), 2)
     down = -(-len(results) // across)
-    settings = {"svg.hashsalt": "tilesweep", "svg.fonttype": "none", "font.size": 9}
-    with matplotlib.rc_context(settings):
-        figure = Figure(figsize=(5.2 * across, 3.4 * down + 0.4), layout="constrained")
+    with drawn(path, 5.2 * across, 3.4 * down + 0.4) as figure:
         panels = figure.subplots(down, across, squeeze=False, sharex=True, sharey=True).ravel()
         for panel, result in zip(panels, results, strict=False):
             _draw_panel(panel, result)
@@ -64,8 +40,6 @@ def draw_errors(results: "Sequence[GpuValidation]", path: str | os.PathLike[str]
         figure.supylabel("predicted / measured")
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), markerscale=3)
-        stamp = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-        figure.savefig(target, dpi=150, metadata=stamp[target.suffix.lower()])
 
 
 def _draw_panel(panel: Any, result: "GpuValidation") -> None:
@@ -110,14 +84,3 @@ def _bucket_medians(rows: Any, ratio: Any) -> list[tuple[float, float, float]]:
         if len(inside):
             found.append((edges[place], edges[place + 1], float(inside.median())))
     return found
-
-
-def _matplotlib() -> Any:
-    try:
-        import matplotlib
-    except ImportError:
-        raise UserError(
-            "figures need matplotlib, which is not installed: pip install matplotlib, or install with the extra "
-            "`figures`: pip install -c constraints.txt -e '.[figures]'"
-        ) from None
-    return matplotlib
