@@ -1,19 +1,22 @@
-"""The user's own candidates: from a Python file with Triton configs, JSON or CSV to schedules with their origin."""
+"""The user's own candidates as schedules with their origin: Triton and TileLang configs, profiler calls, schedules."""
 
-import csv
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .content.files import home_expanded
+from .candidate_files import is_triton_config, listed_entries, read_entries
+from .cutlass_call import CutlassCall
+from .cutlass_kernel import schedule_of as schedule_of_call
 from .errors import UserError
 from .schedule_text import FIELDS, WORDS, distinct_raster, parse_schedule
-from .stand_in import run_file
+from .tilelang_config import is_tilelang, tilelang_from
+from .tilelang_config import schedule_of as schedule_of_tilelang
 from .triton_config import TritonConfig, TritonGpu, config_from, is_triton, schedule_of
 
-SUFFIXES = (".py", ".json", ".csv")
+SAID_BESIDE = ("family", "rank", "index", "gpu", "shape", "dtype", "m", "n", "k", "batch")
+SAID_BESIDE += ("latency_s", "latency_low_s", "latency_high_s", "tflop_per_s", "bound", "reason")
+"""What exports say beside a schedule: no field of it, and nothing to warn of."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +42,9 @@ def read_candidates(
     """Reads candidates.
 
     Args:
-        source: path of a .py file (which is run: every module-level list of `triton.Config` and every autotuned kernel
-            counts), of a .json file (a list of objects) or of a .csv file; or a list of Config objects, mappings and
-            schedule texts. An object is either a Triton config, flat (BLOCK_M, num_warps, ...), or a schedule.
+        source: path of a file (`dse.candidate_files.read_entries`: Python, which is run, JSON, CSV, profiler calls); or
+            a list of Config objects, mappings and schedule texts. A mapping is a Triton config, flat (BLOCK_M,
+            num_warps, ...), a TileLang config (block_M, ..., thread_num) or a schedule.
         problem: the user's problem.
         gpu: families and SMs.
         family: of candidates that are schedules; None: the GPU's fastest.
@@ -49,85 +52,25 @@ def read_candidates(
     Raises:
         UserError: an unreadable file, nothing in it, or an entry that is no candidate; the message says where.
     """
-    entries = _entries(source) if isinstance(source, (str, Path)) else _listed("candidates", list(source))
+    entries = read_entries(source) if isinstance(source, (str, Path)) else listed_entries("candidates", list(source))
     if not entries:
         raise UserError(f"{source} holds no candidate: a list of at least one is needed")
     return [_candidate(name, entry, problem, gpu, family) for name, entry in entries]
 
 
-def _entries(source: str | Path) -> list[tuple[str, Any]]:
-    path = home_expanded(source)
-    if path.suffix not in SUFFIXES:
-        raise UserError(f"{path} is none of {', '.join(SUFFIXES)}: a Python file with Triton configs, JSON or CSV")
-    if not path.is_file():
-        raise UserError(f"no file of candidates at {path}")
-    return {".py": _from_python, ".json": _from_json, ".csv": _from_csv}[path.suffix](path)
-
-
-def _from_python(path: Path) -> list[tuple[str, Any]]:
-    found: list[tuple[str, Any]] = []
-    seen: set[int] = set()
-    for name, value in run_file(path).items():
-        if name.startswith("__"):
-            continue
-        configs = getattr(value, "configs", value)
-        listed = list(configs) if isinstance(configs, (list, tuple)) else [configs]
-        for place, config in enumerate(listed):
-            if _is_config(config) and id(config) not in seen:
-                seen.add(id(config))
-                found.append((f"{name}[{place}]" if isinstance(configs, (list, tuple)) else name, config))
-    if not found:
-        raise UserError(
-            f"{path} binds no list of triton.Config at module level: where a function makes them, add a line such as "
-            "configs = get_configs()"
-        )
-    return found
-
-
-def _from_json(path: Path) -> list[tuple[str, Any]]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8-sig"))
-    except (ValueError, OSError, RecursionError) as error:
-        raise UserError(f"{path} is not readable JSON: {error}") from None
-    if not isinstance(content, list):
-        raise UserError(f"{path} must hold a list of objects, one a candidate, not {type(content).__name__}")
-    return _listed("entry ", content)
-
-
-def _from_csv(path: Path) -> list[tuple[str, Any]]:
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file, skipinitialspace=True)
-            rows = [(reader.line_num, row) for row in reader]
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path} is not UTF-8 text: byte {error.start}") from None
-    except (OSError, csv.Error) as error:
-        raise UserError(f"cannot read {path}: {error}") from None
-    for line, row in rows:
-        if None in row:
-            raise UserError(f"{path}, line {line}: more values than line 1 names columns")
-    return [
-        (f"line {line}", {name.strip(): value for name, value in row.items() if value not in ("", None)})
-        for line, row in rows
-    ]
-
-
-def _listed(name: str, content: list[Any]) -> list[tuple[str, Any]]:
-    return [
-        (f"{name}[{place}]" if not name.endswith(" ") else f"{name}{place}", at) for place, at in enumerate(content)
-    ]
-
-
-def _is_config(value: Any) -> bool:
-    return isinstance(getattr(value, "kwargs", None), dict) and hasattr(value, "num_warps")
-
-
 def _candidate(name: str, entry: Any, problem: Any, gpu: TritonGpu, family: str | None) -> Candidate:
-    if _is_config(entry):
+    if isinstance(entry, CutlassCall):
+        runs_on, schedule = schedule_of_call(entry, problem, name)
+        return Candidate(name, runs_on, distinct_raster(schedule, problem.m, problem.n))
+    if is_triton_config(entry):
         launch = {key: getattr(entry, key) for key in ("num_warps", "num_stages", "num_ctas") if hasattr(entry, key)}
         return _from_config(name, config_from({**entry.kwargs, **launch}, name), problem, gpu)
     if isinstance(entry, Mapping) and isinstance(entry.get("kwargs"), Mapping):
         entry = {**entry["kwargs"], **{key: value for key, value in entry.items() if key != "kwargs"}}
+    if isinstance(entry, Mapping) and is_tilelang(entry):
+        config = tilelang_from(entry, name)
+        runs_on, schedule = schedule_of_tilelang(config, problem, gpu, name)
+        return Candidate(name, runs_on, schedule, _unknown(config.unused))
     if isinstance(entry, Mapping) and is_triton(entry):
         return _from_config(name, config_from(entry, name), problem, gpu)
     if not isinstance(entry, (Mapping, str)):
@@ -135,7 +78,7 @@ def _candidate(name: str, entry: Any, problem: Any, gpu: TritonGpu, family: str 
     chosen = family or gpu.families[0]
     unused: tuple[str, ...] = ()
     if isinstance(entry, Mapping):
-        unused = tuple(str(key) for key in entry if key not in WORDS and key not in FIELDS and key != "family")
+        unused = _unknown(str(key) for key in entry if key not in WORDS and key not in FIELDS)
         chosen = str(entry.get("family", chosen))
         entry = {key: value for key, value in entry.items() if key in WORDS or key in FIELDS}
     try:
@@ -150,4 +93,8 @@ def _from_config(name: str, config: TritonConfig, problem: Any, gpu: TritonGpu) 
         family, schedule = schedule_of(config, problem, gpu)
     except UserError as error:
         raise UserError(f"{name}: {error}") from None
-    return Candidate(name, family, schedule, config.unused)
+    return Candidate(name, family, schedule, _unknown(config.unused))
+
+
+def _unknown(names: Any) -> tuple[str, ...]:
+    return tuple(name for name in names if name not in SAID_BESIDE)

@@ -1,7 +1,7 @@
-"""Runs a user's Python file that declares Triton configs, with stand-ins for Triton and PyTorch where they are missing.
+"""Runs a user's Python file that declares configs, with stand-ins where Triton, TileLang or PyTorch are missing.
 
-Reading configs needs no GPU software: of Triton only `Config` matters, the rest is decoration. A stand-in module
-answers to any attribute, so that kernels in the same file can be defined though not run.
+Reading configs needs no GPU software: of Triton only `Config` matters, of TileLang `GemmWarpPolicy`, the rest is
+decoration. A stand-in module answers to any attribute, so that kernels in the same file can be defined though not run.
 """
 
 import importlib.abc
@@ -12,13 +12,14 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
+from enum import IntEnum
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from .errors import UserError
 
-ROOTS = ("triton", "torch")
+ROOTS = ("triton", "tilelang", "torch")
 _MODULE = "_dse_user_configs"
 
 
@@ -33,6 +34,14 @@ class Config:
         self.num_stages = num_stages
         self.num_ctas = num_ctas
         self.options = options
+
+
+class GemmWarpPolicy(IntEnum):
+    """Stands in for `tilelang.language.GemmWarpPolicy`, with its numbers."""
+
+    Square = 0
+    FullRow = 1
+    FullCol = 2
 
 
 class Anything:
@@ -69,7 +78,7 @@ class Autotuned(Anything):
 
     def __init__(self, configs: Sequence[Any]) -> None:
         super().__init__("autotuned")
-        self.configs = list(configs)
+        self.configs = [] if callable(configs) else list(configs)  # TileLang takes a function too
 
 
 def run_file(path: Path) -> dict[str, Any]:
@@ -118,6 +127,9 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         module.__getattr__ = _anything  # type: ignore[method-assign]
         if spec.name == "triton":
             module.Config = Config  # type: ignore[attr-defined]
+            module.autotune = _autotune  # type: ignore[attr-defined]
+        if spec.name.partition(".")[0] == "tilelang":
+            module.GemmWarpPolicy = GemmWarpPolicy  # type: ignore[attr-defined]
             module.autotune = _autotune  # type: ignore[attr-defined]
         return module
 

@@ -1,17 +1,25 @@
-"""Exports: Triton configs read back to the schedules they came from; CUTLASS names and arguments as documented."""
+"""Exports: what each format says reads back to the schedules it came from; Triton's documented constraints hold.
 
+CUTLASS's names and arguments are checked in test_cutlass_names.py.
+"""
+
+import csv
+import json
 import re
+from collections import Counter
 
 import pytest
 from cli_run import answer, json_answer, small_sweep
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dse.candidates import read_candidates
 from dse.content.space import load_space
-from dse.export import Entry, export_cutlass, export_triton
-from dse.export.cutlass import Call, call_of
+from dse.cutlass_call import CutlassCall, call_of
+from dse.export import Entry, export_csv, export_cutlass, export_json, export_tilelang, export_triton
 from dse.problem import gemm_problem
 from dse.schedule_text import FIELDS, distinct_raster
+from dse.stand_in import run_file
 from dse.triton_config import TritonConfig, TritonGpu, config_of, schedule_of
 
 PROBLEM = gemm_problem("4096x4096x4096")
@@ -22,22 +30,6 @@ GPUS = {
 }
 SPACES = {family: load_space("gemm", family, "bf16") for family in GPUS}
 PRESETS = {family: load_space("gemm", family, "bf16", preset="triton") for family in GPUS}
-
-# cutlass3x_sm90_tensorop_gemm_<A>_<B>_<acc>_<C>_<D>_<tile>_<cluster>_<stages>_<layout>_align<n><schedule>, as the
-# profiler's documentation takes names apart ("CUTLASS 3.0 GEMM procedural names")
-NAME_3X = re.compile(
-    r"cutlass3x_sm(90|100)_tensorop_(tf32)?gemm(_(bf16|f16|e4m3|s8|f32|s32|void)){5}"
-    r"_\d+x\d+x\d+_\d+x\d+x1_0_[nt]{3}_align\d+"
-    r"((_stream_k)?(_warpspecialized(_cooperative|_pingpong)?_epi_(tma|nosmem)|\*_[12]sm\*))"
-)
-NAME_2X = re.compile(
-    r"cutlass_tensorop_((bf16|f16)_)?[shi]168(8|16|32)(tf32)?gemm(_\w+?)?_\d+x\d+_\d+x\d+_[nt]{2}_align\d+"
-)
-ARGUMENTS = {  # documented names of the profiler's GEMM arguments
-    *("m", "n", "k", "A", "B", "C", "D", "alpha", "beta", "split_k_mode", "split_k_slices", "batch_count", "op_class"),
-    *("accum", "cta_m", "cta_n", "cta_k", "cluster_m", "cluster_n", "cluster_k", "stages", "warps_m", "warps_n"),
-    *("warps_k", "raster_order", "swizzle_size", "operation", "kernels"),
-}
 
 
 @pytest.mark.parametrize("family", GPUS)
@@ -64,27 +56,12 @@ def test_most_of_the_triton_preset_can_be_said(family):
     assert reasons <= {"a warp layout that Triton does not choose", "panels of tile columns (raster along_m)"}
 
 
-@pytest.mark.parametrize("family", GPUS)
-@settings(deadline=None)
-@given(data=st.data())
-def test_cutlass_names_follow_the_documented_grammar(family, data):
-    dtype = data.draw(st.sampled_from(["bf16", "fp16", "fp8", "int8", "tf32"]))
-    accumulator = "int32" if dtype == "int8" else "fp32"
-    problem = gemm_problem("4096x4096x4096", dtype=dtype, out_dtype="int32" if dtype == "int8" else "bf16")
-    space = SPACES[family]
-    call = call_of(space.schedule(data.draw(st.integers(0, space.size - 1))), problem, family, accumulator)
-    if isinstance(call, Call):
-        assert (NAME_2X if family == "mma_sync" else NAME_3X).fullmatch(call.kernel)
-        assert set(call.arguments) <= ARGUMENTS
-        assert call.arguments["swizzle_size"] in (1, 2, 4, 8)
-
-
 EXPORTED = [(f, p) for f in GPUS for p in ("triton", "cutlass")] + [("wgmma", "cutlass_pingpong")]
 
 
 @pytest.mark.parametrize(("family", "preset"), EXPORTED)
 def test_presets_hold_what_their_target_can_say(family, preset):
-    """All but what depends on several axes at once: Triton's warp layouts, CUTLASS 2's walk along n of a wide grid."""
+    """All but what depends on several axes at once: Triton's warp layouts, CUTLASS's launch orders and epilogues."""
     space = load_space("gemm", family, "bf16", preset=preset)
     drawn = [space.schedule(index) for index in range(0, space.size, max(1, space.size // 997))]
     if preset == "triton":
@@ -92,7 +69,11 @@ def test_presets_hold_what_their_target_can_say(family, preset):
         rest = {"a warp layout that Triton does not choose"}
     else:
         said = [call_of(at, PROBLEM, family, "fp32") for at in drawn]
-        rest = {"a raster along n (CUTLASS 2 swizzles along m)"} if family == "mma_sync" else set()
+        rest = {
+            "mma_sync": {"a raster along n (CUTLASS 2 swizzles along m)"},
+            "tcgen05": {"a persistent tcgen05 kernel without overlapped epilogue"},
+            "wgmma": {"a raster other than along_m:1 of a kernel that is not persistent"},
+        }[family]
     assert {why for why in said if isinstance(why, str)} <= rest
 
 
@@ -119,7 +100,7 @@ def test_cutlass_2_says_a_walk_along_n_of_a_narrow_grid_as_a_panel():
     at |= {"cluster_m": 1, "cluster_n": 1, "swizzle": 1, "split_k": 1, "epilogue": 1, "raster_along_n": 1}
     narrow = gemm_problem("4096x768x4096")
     call = call_of(at, narrow, "mma_sync", "fp32")
-    assert isinstance(call, Call)
+    assert isinstance(call, CutlassCall)
     panel = at | {"raster_along_n": 0, "swizzle": call.arguments["swizzle_size"]}
     assert distinct_raster(panel, narrow.m, narrow.n) == at
     assert call_of(at, PROBLEM, "mma_sync", "fp32") == "a raster along n (CUTLASS 2 swizzles along m)"
@@ -137,16 +118,16 @@ def test_a_known_kernel_gets_its_published_name():
     }
     at |= {"cluster_m": 2, "cluster_n": 1, "swizzle": 1, "persistent": 1, "split_k": 1, "epilogue": 1}
     call = call_of(at, problem, "wgmma", "fp32")
-    assert isinstance(call, Call)
+    assert isinstance(call, CutlassCall)
     assert call.kernel == (
         "cutlass3x_sm90_tensorop_gemm_f16_f16_f32_void_f16_128x256x64_2x1x1_0_tnt_align8"
         "_warpspecialized_cooperative_epi_tma"
     )
     pair = at | {"tile_n": 256, "cta_pair": 1, "warps_m": 4, "epilogue": 2}
     call = call_of(pair, problem, "tcgen05", "fp32")
-    assert isinstance(call, Call)
+    assert isinstance(call, CutlassCall)
     assert call.kernel == (
-        "cutlass3x_sm100_tensorop_gemm_f16_f16_f32_void_f16_256x256x64_2x1x1_0_tnt_align8*_2sm*"
+        "cutlass3x_sm100_tensorop_gemm_f16_f16_f32_void_f16_256x256x64_2x1x1_0_tnt_align8_2sm*"
     )  # a pair's tile is twice as high
     ampere = at | {
         "tile_n": 128,
@@ -158,7 +139,7 @@ def test_a_known_kernel_gets_its_published_name():
         "persistent": 0,
     }
     call = call_of(ampere, gemm_problem("8192x8192x8192"), "mma_sync", "fp32")
-    assert isinstance(call, Call)
+    assert isinstance(call, CutlassCall)
     assert call.kernel == "cutlass_tensorop_bf16_s16816gemm_bf16_128x128_32x3_tn_align8"
 
 
@@ -201,16 +182,7 @@ def test_the_module_is_python_and_says_what_was_predicted(run, capsys):
     _, out, _ = answer(capsys, "export", run, "--to", "triton")
     compile(out, "configs.py", "exec")
     assert "import triton" in out
-    assert re.search(r"# [\d.]+ us, \d+ TFLOP/s, \w+ binds, index \d+", out)
-
-
-def test_cutlass_script(run, capsys):
-    told = json_answer(capsys, "export", run, "--to", "cutlass", "--what", "front")
-    lines = [line for line in told["text"].splitlines() if line.startswith('"$profiler"')]
-    assert len(lines) == told["written"]
-    for line in lines:
-        assert set(re.findall(r"--([A-Za-z_]+)=", line)) <= ARGUMENTS
-        assert "--m=2048 --n=2048 --k=4096" in line
+    assert re.search(r"# [\d.]+ us \(90 %: [\d.]+ to [\d.]+\), \d+ TFLOP/s, \w+ binds: .+, index \d+", out)
 
 
 def test_a_count_is_of_what_can_be_said_and_the_front_goes_on():
@@ -244,3 +216,169 @@ def test_wrong_targets(run, tmp_path, capsys):
     code, _, err = answer(capsys, "export", run, "--to", "triton", "-o", tmp_path / "no" / "such.py")
     assert code == 2
     assert "cannot write" in err
+
+
+def test_a_wrong_word_of_distinct_is_named(run, capsys):
+    code, _, err = answer(capsys, "export", run, "--to", "json", "--distinct", "tiles")
+    assert code == 2
+    assert err.startswith("dse: unknown word to tell schedules apart by 'tiles'; known: cluster, cluster_m,")
+    assert "did you mean 'tile'?" in err
+
+
+def _entries(space, indices):
+    return [
+        Entry(
+            space.schedule(index),
+            1e-3,
+            500.0,
+            "tensor",
+            f"index {index}",
+            "the tensor cores",
+            (9e-4, 1.2e-3),
+            0.9,
+            index,
+        )
+        for index in indices
+    ]
+
+
+def _written(family, problem, entries, target):
+    about = (entries, problem, family)
+    if target in ("json", "csv"):
+        return (export_json if target == "json" else export_csv)(*about, "gpu", what_if=["what if   l2: 1 -> 2"])
+    if target == "cutlass":
+        return export_cutlass(*about, "fp32", "gpu")
+    return (export_triton if target == "triton" else export_tilelang)(*about, GPUS[family], "gpu")
+
+
+SUFFIX = {"triton": ".py", "tilelang": ".py", "cutlass": ".sh", "json": ".json", "csv": ".csv"}
+
+
+@pytest.mark.parametrize("target", SUFFIX)
+@pytest.mark.parametrize("family", GPUS)
+@settings(deadline=None, max_examples=15)
+@given(data=st.data())
+def test_what_was_exported_reads_back_to_the_same_schedules(family, target, tmp_path_factory, data):
+    """Written and left out make up what was given; what was written is the same schedules, no other."""
+    shape = "x".join(str(data.draw(st.integers(1, 5000))) for _ in "mnk")
+    problem = gemm_problem(shape)
+    space = data.draw(st.sampled_from([SPACES[family], PRESETS[family], load_space("gemm", family, "bf16", "cutlass")]))
+    indices = data.draw(st.lists(st.integers(0, space.size - 1), min_size=1, max_size=25, unique=True))
+    made = _written(family, problem, _entries(space, indices), target)
+    assert made.written + sum(made.skipped.values()) == len(indices)
+    assert not (made.skipped and target in ("json", "csv"))
+    if not made.written:
+        return
+    path = tmp_path_factory.mktemp("back") / f"schedules{SUFFIX[target]}"
+    path.write_text(made.text)
+    back = read_candidates(path, problem, GPUS[family])
+    assert len(back) == made.written
+    assert {candidate.family for candidate in back} == {family}
+    assert not any(candidate.unused for candidate in back)
+    marks = [int(mark) for mark in re.findall(MARKS[target], made.text, re.M)]
+    expected = [distinct_raster({n: space.schedule(at)[n] for n in FIELDS}, problem.m, problem.n) for at in marks]
+    assert [dict(candidate.schedule) for candidate in back] == expected
+    assert len(set(marks)) == len(marks) == made.written
+
+
+MARKS = dict.fromkeys(("triton", "tilelang", "cutlass"), r"^ *# .*, index (\d+)$")
+MARKS |= {"json": r'^ \{"index": (\d+),', "csv": r"^(\d+),gpu"}
+
+
+@pytest.mark.parametrize("target", SUFFIX)
+def test_every_entry_says_its_latency_and_its_reason(target):
+    space = PRESETS["wgmma"] if target != "cutlass" else load_space("gemm", "wgmma", "bf16", "cutlass")
+    made = _written("wgmma", PROBLEM, _entries(space, range(0, space.size, 97)), target)
+    assert made.written > 10
+    if target in ("json", "csv"):
+        rows = json.loads(made.text) if target == "json" else list(csv.DictReader(made.text.splitlines()))
+        assert len(rows) == made.written
+        for row in rows:
+            assert (float(row["latency_s"]), float(row["latency_low_s"]), float(row["latency_high_s"])) == (
+                1e-3, 9e-4, 1.2e-3,
+            )  # fmt: skip
+            assert (row["reason"], row["bound"], float(row["tflop_per_s"])) == ("the tensor cores", "tensor", 500.0)
+            assert (row["gpu"], row["family"], str(row["m"])) == ("gpu; what if l2: 1 -> 2", "wgmma", "4096")
+        return
+    remark = "# 1000.0 us (90 %: 900.0 to 1200.0), 500 TFLOP/s, tensor binds: the tensor cores, index "
+    lines = made.text.splitlines()
+    said = [place for place, line in enumerate(lines) if line.strip().startswith(remark)]
+    assert len(said) == made.written
+    mark = {"triton": "triton.Config(", "tilelang": '{"block_M":', "cutlass": '"$profiler" '}[target]
+    assert all(lines[place + 1].strip().startswith(mark) for place in said)
+
+
+@pytest.mark.parametrize("family", GPUS)
+@settings(deadline=None, max_examples=15)
+@given(data=st.data())
+def test_triton_configs_meet_what_triton_documents(family, tmp_path_factory, data):
+    """Blocks are ranges of `tl.arange`: powers of two, of at most 1048576 elements together (triton-lang.org,
+    python-api/generated/triton.language.arange); operands of `tl.dot` have sides of at least 16
+    (.../triton.language.dot); num_warps is a power of two (CUDAOptions in third_party/nvidia/backend/compiler.py), at
+    most 1024 threads; num_ctas above 1 on SM90 and later only (.../triton.Config)."""
+    space = PRESETS[family]
+    indices = data.draw(st.lists(st.integers(0, space.size - 1), min_size=30, max_size=60, unique=True))
+    made = export_triton(_entries(space, indices), PROBLEM, family, GPUS[family], "gpu")
+    path = tmp_path_factory.mktemp("triton") / "configs.py"
+    path.write_text(made.text)
+    module = run_file(path)
+    kinds = {"configs": set(), "configs_persistent": {"NUM_SMS"}, "configs_split_k": {"SPLIT_K"}}
+    assert sum(len(module[name]) for name in kinds) == made.written
+    for name, more in kinds.items():
+        for config in module[name]:
+            assert set(config.kwargs) == {"BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M"} | more
+            m, n, k = (config.kwargs[f"BLOCK_{axis}"] for axis in "MNK")
+            assert all(size >= 16 and size.bit_count() == 1 for size in (m, n, k))
+            assert max(m * n, m * k, n * k) <= 1048576
+            assert config.num_warps.bit_count() == 1
+            assert config.num_warps <= 32
+            assert config.num_stages >= 1
+            assert config.num_ctas.bit_count() == 1
+            assert config.num_ctas <= 16
+            assert config.num_ctas == 1 or family != "mma_sync"
+            assert config.kwargs["GROUP_M"] >= 1
+            assert 1 <= config.kwargs.get("NUM_SMS", 1) <= GPUS[family].sm_count
+            assert config.kwargs.get("SPLIT_K", 2) >= 2
+
+
+def test_of_each_group_the_best_that_can_be_said_is_exported():
+    base = PRESETS["wgmma"].schedule(0) | {"tile_m": 128, "tile_n": 128, "epilogue": 1, "swizzle": 1}
+    odd, other = base | {"stream_k": 1, "persistent": 1}, base | {"tile_n": 256}
+    given = [odd, base | {"stages": 2}, base | {"stages": 3}, other, other | {"stages": 2}]
+    entries = [Entry(at, 1e-3, 500.0, "tensor", f"index {place}") for place, at in enumerate(given)]
+
+    def tile(entry):
+        return tuple(entry.schedule[name] for name in ("tile_m", "tile_n", "tile_k"))
+
+    made = export_triton(entries, PROBLEM, "wgmma", GPUS["wgmma"], "gpu", group=tile)
+    assert re.findall(r"index (\d)", made.text) == ["1", "3"]
+    assert (made.written, made.repeated, made.skipped) == (2, 2, {"stream-K": 1})
+    assert "2 more are of a group that is there (--distinct)" in made.summary
+
+
+def test_distinct_on_the_command_line(run, tmp_path, capsys):
+    tiles = [(r["tile_m"], r["tile_n"], r["tile_k"]) for r in json_answer(capsys, "top", run, "-n", "300")]
+    assert Counter(tiles).most_common()[0][1] > 1
+    kept = json_answer(capsys, "top", run, "-n", "300", "--distinct", "tile")
+    found = [(r["tile_m"], r["tile_n"], r["tile_k"]) for r in kept]
+    assert len(set(found)) == len(found)
+    assert found[: len(set(tiles))] == list(dict.fromkeys(tiles))
+    out = answer(capsys, "top", run, "-n", "300", "--distinct", "tile")[1]
+    assert f"{len(set(tiles))} distinct by tile among the {len(tiles)} best that the run kept" in out
+    assert answer(capsys, "export", run, "--to", "csv", "--distinct", "tile", "-o", tmp_path / "a.csv")[0] == 0
+    rows = list(csv.DictReader((tmp_path / "a.csv").open()))
+    assert [tuple(int(r[f"tile_{axis}"]) for axis in "mnk") for r in rows] == list(dict.fromkeys(tiles))
+
+
+@pytest.mark.parametrize("target", SUFFIX)
+def test_a_run_exported_ranks_as_it_was_predicted(target, run, tmp_path, capsys):
+    path = tmp_path / f"schedules{SUFFIX[target]}"
+    code, _, err = answer(capsys, "export", run, "--to", target, "--count", "12", "-o", path)
+    assert code == 0
+    written = int(re.search(r"(\d+) schedules", err).group(1))
+    known = [*json_answer(capsys, "top", run, "-n", "300"), *json_answer(capsys, "front", run)["front"]]
+    latency = {tuple(row[name] for name in FIELDS): row["latency_s"] for row in known}
+    ranked = json_answer(capsys, "rank", path, "--shape", "2048x2048x4096")["candidates"]
+    assert len(ranked) == written > 0
+    for row in ranked:
+        assert row["latency_s"] == pytest.approx(latency[tuple(row[name] for name in FIELDS)], rel=1e-6)

@@ -2,9 +2,11 @@
 
   dse rank my_configs.py --shape 4096x4096x4096 --gpu h200_sxm
 
-FILE.py is RUN, to read its module-level lists of triton.Config and its autotuned kernels (Triton and PyTorch need not
-be installed). FILE.json is a list of objects, FILE.csv a table; each either a Triton config (BLOCK_M, BLOCK_N, BLOCK_K,
-GROUP_M, SPLIT_K, NUM_SMS, num_warps, num_stages, num_ctas) or a schedule (tile, stages, ..., see dse explain --help).
+FILE.py is RUN, to read its module-level lists of triton.Config and of TileLang's dictionaries, and its autotuned
+kernels (Triton, TileLang and PyTorch need not be installed). FILE.json is a list of objects, FILE.csv a table; each a
+Triton config (BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, SPLIT_K, NUM_SMS, num_warps, num_stages, num_ctas), a TileLang config
+(block_M, block_N, block_K, num_stages, thread_num, policy, enable_rasteration, panel_size, order) or a schedule (tile,
+stages, ..., see dse explain --help). FILE.sh holds calls of cutlass_profiler with --kernels=NAME and --stages=N.
 Measured `registers` (n_regs) and `smem_bytes` (shared) replace the model's estimates.
 """
 
@@ -17,7 +19,7 @@ from .options import add_question, question
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
-    parser.add_argument("file", metavar="FILE", help="my_configs.py (it is run), .json or .csv")
+    parser.add_argument("file", metavar="FILE", help="my_configs.py (it is run), .json, .csv or .sh")
     add_question(parser)
     parser.add_argument("--json", action="store_true", help="the answer as JSON on standard output")
 
@@ -29,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     asked = question(arguments)
     if arguments.file.endswith(".py"):
-        print(f"dse: running {arguments.file} to read its Triton configs", file=sys.stderr)
+        print(f"dse: running {arguments.file} to read its configs", file=sys.stderr)
     ranked = rank_candidates(arguments.file, asked.problem, asked.gpu, arguments.family, asked.accumulator, asked.clock)
     if arguments.json:
         what_if = {"gpu_changes": list(asked.gpu.changes), "clock": asked.clock}

@@ -1,14 +1,27 @@
-"""The best schedules of a finished run."""
+"""The best schedules of a finished run.
+
+dse top runs/gemm-... -n 20
+dse top runs/gemm-... --distinct tile          of each tile only the best: not ten rasters of one tile
+"""
 
 import argparse
+from typing import TYPE_CHECKING, Any
 
 from .options import positive
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
     parser.add_argument("run", metavar="RUN", help="folder of a sweep")
     parser.add_argument("-n", type=positive, default=10, metavar="N", help="how many (default: 10)")
+    parser.add_argument(
+        "--distinct", metavar="WORDS",
+        help="of schedules that agree in these only the best: tile, or tile,stages,warps, ... (words of dse explain "
+        "--help, or fields)",
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="the answer as JSON on standard output")
 
 
@@ -18,15 +31,37 @@ def run(arguments: argparse.Namespace) -> int:
     from .show import print_json, schedule_rows
 
     opened = read_run(arguments.run)
-    rows, trust = opened.top.head(arguments.n), opened.trust
+    rows, note = _chosen(opened, arguments.n, arguments.distinct)
+    trust = opened.trust
     if arguments.json:
         print_json(rows.assign(**trust.words()) if trust else rows)
         return 0
     print(heading(opened.summary))
     print(schedule_rows(rows, trust=trust))
-    if len(rows) < arguments.n:
-        print(f"the run kept {len(opened.top)}: sweep with --top {arguments.n} for more")
+    if note:
+        print(note)
     return 0
+
+
+def _chosen(opened: Any, wanted: int, distinct: str | None) -> "tuple[pd.DataFrame, str]":
+    """The rows, and what to say where there are fewer than wanted."""
+    if distinct is None:
+        rows = opened.top.head(wanted)
+        few = f"the run kept {len(opened.top)}: sweep with --top {wanted} for more"
+        return rows, few if len(rows) < wanted else ""
+    import pandas as pd
+
+    from ..distinct import distinct_rows
+
+    by_latency = opened.front.sort_values("latency_s", kind="stable")
+    own = len(distinct_rows(opened.top, distinct))
+    rows = distinct_rows(pd.concat([opened.top, by_latency], ignore_index=True), distinct).head(wanted)
+    if own >= wanted:
+        return rows, ""
+    more = len(rows) - own
+    text = f"{own} distinct by {distinct} among the {len(opened.top)} best that the run kept"
+    text += f"; the last {more} are from the front, by latency" if more else ""
+    return rows, f"{text}: sweep with a larger --top for more"
 
 
 def heading(summary: dict) -> str:

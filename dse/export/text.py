@@ -8,12 +8,14 @@ from .entry import Exported
 
 def comment(lines: Sequence[str], chosen: Chosen) -> list[str]:
     """A head of comment lines that ends in where the schedules come from and what was left out."""
-    front = chosen.from_fallback
+    front, repeated = chosen.from_fallback, chosen.repeated
     more = [f"the last {front} are from the front, by latency: the best that the run kept are too few"] if front else []
+    more += [f"{repeated} more are of a group that is there"] if repeated else []
     left = [f"left out: {count} with {what}" for what, count in chosen.skipped.items()]
     return [f"# {line}".rstrip() for line in (*lines, *more, *left)]
 
 
 def exported(lines: Sequence[str], chosen: Chosen) -> Exported:
     """The export with these lines."""
-    return Exported("\n".join(lines) + "\n", len(chosen.made), chosen.skipped, chosen.from_fallback)
+    text = "\n".join(lines) + "\n"
+    return Exported(text, len(chosen.made), chosen.skipped, chosen.from_fallback, chosen.repeated)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..triton_config import TritonConfig, TritonGpu, config_of
-from .choose import choose
+from .choose import Group, choose
 from .entry import Entry, Exported
 from .text import comment, exported
 
@@ -25,6 +25,7 @@ def export_triton(
     what_if: Sequence[str] = (),
     count: int | None = None,
     fallback: Sequence[Entry] = (),
+    group: Group | None = None,
 ) -> Exported:
     """A module that a user imports and passes to `triton.autotune`.
 
@@ -39,14 +40,13 @@ def export_triton(
         gpu: families and SMs of the GPU.
         gpu_name: for the head of the file.
         what_if: lines for the head of the file, what was changed of the GPU.
-        count: only the first so many that can be expressed; None: all.
-        fallback: further schedules, best first, where `entries` hold too few; see `dse.export.choose.choose`.
+        count, fallback, group: see `dse.export.choose.choose`.
     """
 
     def express(entry: Entry) -> TritonConfig | str:
         return config_of(entry.schedule, family, problem, gpu)
 
-    chosen = choose(entries, express, count, fallback)
+    chosen = choose(entries, express, count, fallback, group)
     head = comment(
         [
             f"GEMM {problem.shape} {problem.dtype} on {gpu_name}, {family}: predicted by tilesweep, best first.",

@@ -2,7 +2,7 @@
 
 Columns as in the profiler's sources (performance_report.cpp, gemm_operation_profiler.cu, operation_profiler.cu):
 Problem, Provider, OperationKind, Operation, Disposition, Status, the arguments, and the runtime in milliseconds.
-What a kernel's name says of its schedule is read by the grammar that `dse.export.cutlass` writes.
+What a kernel's name says of its schedule is read by the grammar that `dse.cutlass_call` writes.
 """
 
 import csv
@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from ...content.dtypes import default_accumulator
+from ...cutlass_call import ACCUMULATORS, narrowed_panel
 from ...errors import UserError, unknown
-from ...export.cutlass import ACCUMULATORS
 from ...problem import GemmProblem
 from ...schedule_text import EPILOGUES, FIELDS, distinct_raster
 from .entry import Content, Entry, Named, ReadOptions, problem_at, seconds, whole
@@ -172,16 +172,12 @@ def _order(where: str, row: Mapping[str, str], at: Mapping[str, int], problem: A
     rows, cols = -(-problem.m // at["tile_m"]), -(-problem.n // at["tile_n"])
     asked = _count(where, row, "swizzle_size", 1)
     if not at.get("persistent") and row["Operation"].startswith("cutlass_"):  # CUTLASS 2: panels of tile columns
-        return {"raster_along_n": 0, "swizzle": _panel(asked, cols)}
+        return {"raster_along_n": 0, "swizzle": narrowed_panel(asked, cols)}
     order = row.get("raster_order") or "heuristic"
     along_n = order == "along_n" if order != "heuristic" else cols <= rows
-    return {"raster_along_n": int(along_n), "swizzle": _panel(asked, min(rows, cols))}
+    return {"raster_along_n": int(along_n), "swizzle": narrowed_panel(asked, min(rows, cols))}
 
 
 def _count(where: str, row: Mapping[str, str], name: str, default: int) -> int:
     cell = row.get(name) or "0"
     return default if cell == "0" else whole(cell, where, name)
-
-
-def _panel(asked: int, tiles: int) -> int:
-    return next((width for width, needed in ((8, 6), (4, 3), (2, 2)) if asked >= width and tiles >= needed), 1)
