@@ -37,6 +37,28 @@ def seconds_text(seconds: float) -> str:
     return f"{seconds * 1e9:.0f} ns" if seconds else "0"
 
 
+def unit_scale(value: float, unit: str) -> tuple[float, str]:
+    """What a number of about this size is divided by to be shown, and its unit then: (1e6, "MB") for 5e7 bytes.
+
+    Args:
+        value: in `unit`.
+        unit: in words, as `dse.content.gpu_fields` has it; others than bytes, seconds, hertz and their rates stay.
+    """
+    kinds = {"bytes": "B", "bytes per second": "B/s", "hertz": "Hz", "seconds": "s", "FLOP per second": "FLOP/s"}
+    if unit not in kinds or not value:
+        return 1.0, kinds.get(unit, unit)
+    for prefix, scale in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0), ("m", 1e-3), ("u", 1e-6)):
+        if abs(value) >= scale:
+            return scale, f"{prefix}{kinds[unit]}"
+    return 1e-9, f"n{kinds[unit]}"
+
+
+def quantity_text(value: float, unit: str) -> str:
+    """`96.5 MB`, `4.2 TB/s`, `132 SMs`: a number of a GPU with its unit."""
+    scale, short = unit_scale(value, unit)
+    return f"{value / scale:.4g} {short}"
+
+
 def what_if_lines(changes: Iterable[str], clock: str) -> list[str]:
     """What a result assumes of its GPU: `what if   sm_count: 132 -> 198 (1.5x)`, `clock     sustained`."""
     lines = [f"what if   {change}" for change in changes]

@@ -17,6 +17,8 @@ COMMANDS = {  # name -> what it does; the module of the same name has `add_argum
     "front": "the front of a finished run",
     "export": "a run's schedules for Triton's autotuner or CUTLASS's profiler",
     "search": "sample a space that is too large to sweep, GPU numbers included",
+    "whatif": "other hardware: schedules tuned anew for every machine, and what that buys",
+    "study": "a what-if, or a change that happened, from a short TOML file",
     "validate": "predictions beside measured latencies, and beside a fitted roofline",
     "calibrate": "fit a GPU's free numbers to latencies that you measured",
     "gpus": "the GPUs that are known",
@@ -115,7 +117,7 @@ def _top_level(words: list[str]) -> int:
         prog="dse",
         description="What a GPU kernel costs, over whole schedule spaces.",
         epilog="commands:\n"
-        + "\n".join(f"  {name:<10}{text}" for name, text in COMMANDS.items())
+        + "\n".join(f"  {name:<13}{text}" for name, text in COMMANDS.items())
         + "\n\n`dse COMMAND --help` says more, e.g.\n"
         "  dse sweep gemm --shape 8192x8192x8192 --dtype bf16 --gpu h200_sxm",
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -48,7 +48,17 @@ def changed_question(arguments: argparse.Namespace) -> list[str]:
 
 def add_space(parser: argparse.ArgumentParser) -> None:
     """--space, --preset, --axis, --objectives, --top."""
-    group = parser.add_argument_group("the space and what is looked for")
+    group = add_schedules(parser, "the space and what is looked for")
+    group.add_argument(
+        "--objectives", default="latency_s,ddr_bytes,smem_bytes", metavar="NAMES",
+        help="what the front minimises (default: latency_s,ddr_bytes,smem_bytes)",
+    )  # fmt: skip
+    group.add_argument("--top", type=positive, default=10, metavar="N", help="how many of the best (default: 10)")
+
+
+def add_schedules(parser: argparse.ArgumentParser, title: str = "the schedules that are tuned over") -> Any:
+    """--space, --preset, --axis, in a group that is returned."""
+    group = parser.add_argument_group(title)
     group.add_argument(
         "--space", metavar="NAME|FILE", help="a space (dse spaces) or a TOML file (default: the family's)"
     )
@@ -57,11 +67,7 @@ def add_space(parser: argparse.ArgumentParser) -> None:
         "--axis", action="append", default=[], metavar="NAME=VALUES",
         help="keep only these values: tile_m=64,128  stages=2:6  raster=along_m:8",
     )  # fmt: skip
-    group.add_argument(
-        "--objectives", default="latency_s,ddr_bytes,smem_bytes", metavar="NAMES",
-        help="what the front minimises (default: latency_s,ddr_bytes,smem_bytes)",
-    )  # fmt: skip
-    group.add_argument("--top", type=positive, default=10, metavar="N", help="how many of the best (default: 10)")
+    return group
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:

@@ -1,0 +1,116 @@
+"""What if the hardware were different: schedules tuned anew for every machine, beside those of today's kept.
+
+dse whatif --gpu h200_sxm --vary l2_capacity=2x --shapes llama3_70b_prefill
+dse whatif --gpu h100_sxm --vary l2_capacity=16e6:512e6:16 --vary ddr_bandwidth=0.5x:4x:8 --shape 8192x8192x8192
+dse whatif --gpu b200_sxm --vary sm_count=0.5x,1x,2x --vary l2_bandwidth=1x,2x --grid --front latency_s,area_mm2 \\
+    --shapes mine.csv --preset cutlass
+
+Every schedule of the space is evaluated on every machine. The answer goes to a folder (Parquet, figure, and study.toml,
+which `dse study` runs again: edit it for what options cannot say, e.g. a power limit that grows with the SMs).
+"""
+
+import argparse
+import shlex
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import UserError
+from .options import add_output, add_question, add_schedules, overrides, refinements
+
+if TYPE_CHECKING:
+    from ..content.study import Study
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's options."""
+    parser.add_argument("kernel", nargs="?", default="gemm", help="gemm (default)")
+    add_question(parser, many=True)
+    parser.add_argument("--shapes", metavar="NAME|FILE", help="a shape list by name or path: m,n,k[,count][,name]")
+    group = parser.add_argument_group("what is varied")
+    group.add_argument(
+        "--vary", action="append", default=[], metavar="FIELD=VALUES", required=True,
+        help="a number of the GPU (dse gpus NAME): l2_capacity=1x,2x  sm_count=66,132  l2_capacity=16e6:512e6:64 "
+        "(64 values, each a fixed factor from the last; add :linear for equal steps)",
+    )  # fmt: skip
+    group.add_argument("--grid", action="store_true", help="every combination (default: one field at a time)")
+    group.add_argument(
+        "--front", default="", metavar="NAMES",
+        help="mark the machines that no other beats: latency_s,area_mm2,power_w,energy_j,tdp_w",
+    )  # fmt: skip
+    add_schedules(parser)
+    add_answer(parser)
+
+
+def add_answer(parser: argparse.ArgumentParser) -> None:
+    """--out, --overwrite, --no-figure, --json, --quiet."""
+    group = parser.add_argument_group("the answer")
+    group.add_argument("--out", metavar="DIR", help="folder of the answer (default: runs/<name>-<time>)")
+    group.add_argument("--overwrite", action="store_true", help="replace the answer in --out")
+    group.add_argument("--no-figure", action="store_true", help="no figure")
+    add_output(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Answers and prints."""
+    return answer(arguments, _study(arguments), f"whatif-{Path(arguments.gpu).stem}")
+
+
+def answer(arguments: argparse.Namespace, study: "Study", name: str) -> int:
+    """Runs a study, writes its folder and prints what was found."""
+    from dataclasses import replace
+
+    from ..progress import make_reporter
+    from ..studies.run_study import run_study
+    from ..studies.what_if_files import as_dict, new_folder, write_answer
+    from .interrupt import stoppable
+    from .show import print_json
+    from .what_if_text import answer_text
+
+    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+    root = arguments.out or str(Path("runs") / f"{name}-{stamp}")
+    if arguments.no_figure:
+        study = replace(study, figures=False)
+    many = len(study.gpus) > 1 and bool(study.axes)
+    baselines = study.gpus if many else study.gpus[:1]
+    folders = [new_folder(Path(root) / Path(gpu).stem if many else root, arguments.overwrite) for gpu in baselines]
+    with stoppable():
+        answers = run_study(study, make_reporter("quiet" if arguments.quiet else "auto"))
+    command_line = shlex.join(["dse", *arguments.words])
+    for found, folder in zip(answers, folders, strict=True):
+        write_answer(found, folder, command_line)
+    if arguments.json:
+        content = [as_dict(found) | {"folder": str(folder)} for found, folder in zip(answers, folders, strict=True)]
+        print_json(content[0] if len(content) == 1 else content)
+        return 0
+    for found, folder in zip(answers, folders, strict=True):
+        print(answer_text(found))
+        drawn = ", figure.svg" if found.curves and study.figures else ""
+        print(f"written to {folder} (table.parquet, totals.parquet{drawn}, study.toml to edit and run again)")
+    return 0
+
+
+def _study(arguments: argparse.Namespace) -> "Study":
+    from ..content.hardware_axis import parse_vary
+    from ..content.study import Study
+    from ..restrict import parse_axes
+
+    if bool(arguments.shape) == bool(arguments.shapes):
+        raise UserError("give the problem as --shape MxNxK, or many as --shapes NAME or FILE.csv")
+    refined = refinements(arguments)
+    refined.pop("overrides")
+    return Study(
+        name="whatif",
+        gpus=(arguments.gpu,),
+        shapes=arguments.shapes or tuple(arguments.shape),
+        axes=tuple(parse_vary(text) for text in arguments.vary),
+        kernel=arguments.kernel,
+        dtype=arguments.dtype,
+        combine="grid" if arguments.grid else "each",
+        overrides=overrides(arguments.overrides),
+        space=arguments.space,
+        preset=arguments.preset,
+        restrict={name: [str(value) for value in values] for name, values in parse_axes(arguments.axis).items()},
+        refinements=refined,
+        front=tuple(name.strip() for name in arguments.front.split(",") if name.strip()),
+    )

@@ -1,0 +1,210 @@
+"""Studies as TOML files: what is asked of which machines, kernels and shapes. Packaged ones by name, your own by path.
+
+title = "A bigger L2"
+question = "What would more L2 buy for Llama-3-70B prefill?"
+gpu = "h200_sxm"
+shapes = "llama3_70b_prefill"          # a list by name or path, or ["8192x8192x8192", ...]
+preset = "cutlass"
+
+[[axis]]
+field = "l2_capacity_bytes"
+from = 16e6
+to = 512e6
+count = 16
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..errors import UserError
+from .files import content_files, find_content
+from .hardware_axis import HardwareAxis, read_hardware_axis
+from .toml import Problems, did_you_mean, is_number, read_toml
+
+FOLDER = "studies"
+REFINEMENTS = ("family", "accumulator", "clock", "out_dtype", "layout", "beta", "cache", "align_bytes", "quantise_a")
+TEXTS = ("title", "question", "kernel", "gpu", "dtype", "space", "preset", "combine")
+KEYS = (*TEXTS, "gpus", "shapes", "restrict", "set", "axis", "front", "figures", "measured", *REFINEMENTS)
+MEASURED_KEYS = ("part", "preset", "table", "source")
+
+
+@dataclass(frozen=True)
+class Study:
+    """What is asked.
+
+    Attributes:
+        name: of the file, without ending.
+        title, question: in words.
+        kernel: "gemm".
+        gpus: names or paths; with axes each is varied by itself, without they are compared, the first the baseline.
+        dtype: input type of shapes that do not say their own.
+        shapes: name or path of a shape list, or shapes as texts.
+        axes: what is varied.
+        combine: "each" or "grid", see `dse.studies.machines.varied_machines`.
+        overrides: what the baseline changes of its file.
+        space, preset, restrict: which schedules are tuned over, as in `dse.api.sweep`.
+        refinements: further choices of `dse.question.ask`.
+        front: quantities of the totals that machines are compared by; empty: no front.
+        figures: whether figures are drawn.
+        measured: for a comparison with measurements: part, preset, table and source of `dse.validation.speedup`; None:
+            there is none.
+    """
+
+    name: str
+    gpus: tuple[str, ...]
+    shapes: str | tuple[str, ...] = ()
+    axes: tuple[HardwareAxis, ...] = ()
+    title: str = ""
+    question: str = ""
+    kernel: str = "gemm"
+    dtype: str = "bf16"
+    combine: str = "each"
+    overrides: Mapping[str, str | float] = field(default_factory=dict)
+    space: str | None = None
+    preset: str | None = None
+    restrict: Mapping[str, Any] = field(default_factory=dict)
+    refinements: Mapping[str, Any] = field(default_factory=dict)
+    front: tuple[str, ...] = ()
+    figures: bool = True
+    measured: Mapping[str, str] | None = None
+
+
+def list_studies() -> dict[str, Path]:
+    """Every study file that `load_study` finds by name."""
+    return content_files(FOLDER)
+
+
+def load_study(name_or_path: str | os.PathLike[str]) -> Study:
+    """A study by name (`list_studies()`) or by the path of a TOML file.
+
+    Raises:
+        UserError: no such study, or everything that is wrong with the file.
+    """
+    path = find_content(
+        "study", FOLDER, name_or_path, fix="or give the path of your own .toml file, see docs/what-if.md"
+    )
+    content = read_toml(path)
+    problems = Problems(str(path))
+    for key in content:
+        if key not in KEYS:
+            problems.add(key, f"is not a key of a study{did_you_mean(key, KEYS)}; known: {', '.join(KEYS)}")
+    for key in TEXTS:
+        if not isinstance(content.get(key, ""), str):
+            problems.add(key, f"{content[key]!r} is not a text")
+    gpus = _gpus(content, problems)
+    shapes = _shapes(content, path, problems)
+    axes = _axes(content, problems)
+    overrides = _table(content, "set", problems)
+    restrict = _table(content, "restrict", problems)
+    measured = _measured(content, gpus, problems)
+    if measured is None and not axes and len(gpus) == 1:
+        problems.add("axis", "nothing is varied: write [[axis]] with a field, or several gpus")
+    if measured is None and not shapes:
+        problems.add("shapes", 'is missing: the name or path of a list, or shapes such as ["8192x8192x8192"]')
+    front = content.get("front", [])
+    if not isinstance(front, list) or not all(isinstance(name, str) for name in front):
+        problems.add("front", f'{front!r} is not a list of names, e.g. ["latency_s", "area_mm2"]')
+    problems.raise_if_any()
+    return Study(
+        name=path.stem,
+        gpus=gpus,
+        shapes=shapes,
+        axes=axes,
+        overrides=overrides,
+        restrict=restrict,
+        refinements={name: content[name] for name in REFINEMENTS if name in content},
+        front=tuple(front),
+        figures=bool(content.get("figures", True)),
+        measured=measured,
+        **{name: content[name] for name in TEXTS if name in content and name != "gpu"},
+    )
+
+
+def study_text(study: Study) -> str:
+    """The study as a TOML file that `load_study` reads to the same study."""
+    lines = [f"{name} = {_value(getattr(study, name))}" for name in ("title", "question") if getattr(study, name)]
+    lines.append(f"kernel = {_value(study.kernel)}")
+    lines.append(f"gpu = {_value(study.gpus[0])}" if len(study.gpus) == 1 else f"gpus = {_value(study.gpus)}")
+    lines += [f"{name} = {_value(getattr(study, name))}" for name in ("shapes", "dtype", "combine")]
+    for name in ("space", "preset", "front"):
+        lines += [f"{name} = {_value(getattr(study, name))}"] if getattr(study, name) else []
+    lines += [f"{name} = {_value(value)}" for name, value in study.refinements.items() if value not in (None, False)]
+    for name, table in (("set", study.overrides), ("restrict", study.restrict), ("measured", study.measured or {})):
+        lines += ["", f"[{name}]", *(f"{key} = {_value(value)}" for key, value in table.items())] if table else []
+    for axis in study.axes:
+        lines += ["", "[[axis]]", *([f"name = {_value(axis.name)}"] if axis.name else [])]
+        lines += [f"field = {_value(axis.field)}", f"values = {_value(axis.entries)}"]
+        if axis.follow:
+            powers = ", ".join(f"{key} = {_value(power)}" for key, power in axis.follow.items())
+            lines.append(f"follow = {{ {powers} }}")
+    return "\n".join(lines) + "\n"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(_value(entry) for entry in value)}]"
+    return repr(value) if is_number(value) else json.dumps(value if isinstance(value, (str, bool)) else str(value))
+
+
+def _gpus(content: Mapping[str, Any], problems: Problems) -> tuple[str, ...]:
+    if ("gpu" in content) == ("gpus" in content):
+        problems.add("gpu", 'give one of gpu = "h200_sxm" and gpus = ["h100_sxm", "h200_sxm"]')
+        return ("",)
+    gpus = content.get("gpus", [content.get("gpu")])
+    if not isinstance(gpus, list) or not gpus or not all(isinstance(name, str) for name in gpus):
+        problems.add("gpus", f"{gpus!r} is not a list of names or paths")
+        return ("",)
+    return tuple(gpus)
+
+
+def _shapes(content: Mapping[str, Any], path: Path, problems: Problems) -> str | tuple[str, ...]:
+    shapes = content.get("shapes", ())
+    if isinstance(shapes, str):
+        beside = path.parent / shapes
+        return str(beside) if shapes.endswith(".csv") and beside.is_file() else shapes
+    if not isinstance(shapes, (list, tuple)) or not all(isinstance(shape, str) for shape in shapes):
+        problems.add("shapes", f'{shapes!r} is neither the name of a list nor ["MxNxK", ...]')
+        return ()
+    return tuple(shapes)
+
+
+def _axes(content: Mapping[str, Any], problems: Problems) -> tuple[HardwareAxis, ...]:
+    tables = content.get("axis", [])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        problems.add("axis", "is not a list of tables: write [[axis]]")
+        return ()
+    axes = []
+    for place, table in enumerate(tables):
+        try:
+            axes.append(read_hardware_axis(table))
+        except UserError as error:
+            problems.add(f"axis {place + 1}", str(error))
+    return tuple(axes)
+
+
+def _table(content: Mapping[str, Any], key: str, problems: Problems) -> dict[str, Any]:
+    table = content.get(key, {})
+    if not isinstance(table, dict):
+        problems.add(key, f"must be a table, [{key}]")
+        return {}
+    return table
+
+
+def _measured(content: Mapping[str, Any], gpus: tuple[str, ...], problems: Problems) -> dict[str, str] | None:
+    if "measured" not in content:
+        return None
+    table = _table(content, "measured", problems)
+    for key in table:
+        if key not in MEASURED_KEYS:
+            problems.add(
+                f"measured.{key}", f"is not known{did_you_mean(key, MEASURED_KEYS)}; known: {', '.join(MEASURED_KEYS)}"
+            )
+    if len(gpus) < 2:
+        problems.add("measured", "compares GPUs with their measurements: give gpus, the first the baseline")
+    if content.get("axis"):
+        problems.add("axis", "measured GPUs are compared as they are: leave axes out")
+    return {key: str(value) for key, value in table.items()}

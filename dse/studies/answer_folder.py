@@ -1,0 +1,97 @@
+"""The folder that a study's answer goes to, and tables in it with units and provenance."""
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..content.files import home_expanded
+from ..content.study import Study, study_text
+from ..errors import UserError
+from ..provenance import commit, model_hash, versions
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FILES = ("table.parquet", "totals.parquet", "answer.json", "study.toml", "figure.svg", "figure.png")
+
+
+def new_folder(path: str | os.PathLike[str], overwrite: bool = False) -> Path:
+    """An empty folder for the answer, or one that holds an older answer to be replaced.
+
+    Raises:
+        UserError: the folder holds something else, or an answer and `overwrite` is not asked for, or cannot be made.
+    """
+    where = home_expanded(path)
+    try:
+        where.mkdir(parents=True, exist_ok=True)
+        held = [entry.name for entry in where.iterdir()]
+    except OSError as error:
+        raise UserError(f"cannot write to {where}: {error.strerror}; choose another folder with --out") from None
+    foreign = [name for name in held if name not in FILES]
+    if held and (foreign or not overwrite):
+        fix = "choose another with --out" if foreign else "choose another with --out, or replace it with --overwrite"
+        raise UserError(f"{where} is not empty ({', '.join(sorted(held)[:3])}): {fix}")
+    for name in held:
+        (where / name).unlink()
+    return where
+
+
+def study_provenance(study: Study, command_line: str, **more: Any) -> dict[str, Any]:
+    """How an answer was made: the study itself, model, versions, command line, time, and what more is given."""
+    text = study_text(study)
+    return {
+        "schema_version": 1,
+        "study": text,
+        "study_hash": hashlib.sha256(text.encode()).hexdigest(),
+        "model_hash": model_hash(),
+        "seed": None,
+        "command_line": command_line,
+        "commit": commit(),
+        "versions": versions(),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        **more,
+    }
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a text file.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}; choose another folder with --out") from None
+
+
+def write_table(
+    path: Path, frame: "pd.DataFrame", described: Callable[[str], tuple[str, str]], made: Mapping[str, Any]
+) -> None:
+    """Writes a pandas table as Parquet with the unit and meaning of every column and how it was made.
+
+    Args:
+        path: .parquet.
+        frame: without an index that matters.
+        described: column -> (unit, meaning).
+        made: for the file's metadata.
+
+    Raises:
+        UserError: the file cannot be written.
+    """
+    import pyarrow as pa
+
+    from ..store import row_writer
+
+    table = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
+    about = [described(field.name) for field in table.schema]
+    fields = [
+        field.with_metadata({"unit": unit, "description": meaning})
+        for field, (unit, meaning) in zip(table.schema, about, strict=True)
+    ]
+    table = table.cast(pa.schema(fields))
+    with row_writer(path, table.schema, made) as writer:
+        writer.write_table(table)

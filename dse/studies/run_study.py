@@ -1,0 +1,90 @@
+"""A study run: machines, shapes and spaces made of what the file asks, then every schedule on every machine."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..api import shape_rows
+from ..content.space import load_space
+from ..content.study import Study
+from ..errors import UserError, unknown
+from ..kernel import get_kernel
+from ..progress import Progress
+from ..question import Question, ask
+from ..restrict import Restrictions, parse_axes
+from ..space import Space
+from .knees import Curve, curves_of
+from .machines import Machine, listed_machines, varied_machines
+from .totals import priced
+from .what_if import Shape, WhatIf, what_if
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a study found on one baseline.
+
+    Attributes:
+        study: what was asked.
+        baseline: the question of the first shape on the baseline.
+        found: every machine and shape.
+        curves: one for each axis that was varied by itself, with its knees.
+    """
+
+    study: Study
+    baseline: Question
+    found: WhatIf
+    curves: tuple[Curve, ...]
+
+
+def run_study(study: Study, progress: Progress = None) -> list[Answer]:
+    """Answers a study (one that compares with measurements: `dse.studies.back_test`).
+
+    Returns:
+        One answer for each GPU where axes are varied, one in all where GPUs are compared.
+
+    Raises:
+        UserError: whatever of it is wrong, or a shape that no schedule can run on a machine.
+    """
+    get_kernel(study.kernel)
+    if study.axes:
+        groups = [varied_machines(gpu, study.axes, study.overrides, study.combine) for gpu in study.gpus]
+    else:
+        groups = [listed_machines(study.gpus, study.overrides)]
+    return [_answer(study, machines, progress) for machines in groups]
+
+
+def _answer(study: Study, machines: Sequence[Machine], progress: Progress) -> Answer:
+    shapes = _shapes(study, machines)
+    found = what_if(machines, shapes, lambda question: _space(study, question), progress)
+    found = priced(found, study.front)
+    axes = study.axes if study.combine == "each" or len(study.axes) == 1 else ()
+    return Answer(study, shapes[0].questions[0], found, curves_of(found, axes))
+
+
+def _shapes(study: Study, machines: Sequence[Machine]) -> list[Shape]:
+    rows = shape_rows(study.shapes if isinstance(study.shapes, str) else list(study.shapes))
+    names = [row.name for row in rows]
+    repeated = next((name for place, name in enumerate(names) if name in names[:place]), None)
+    if repeated is not None:
+        raise UserError(f"two shapes are called {repeated!r}: give each its own name, or leave one out")
+    return [Shape(row.name, row.weight, tuple(_ask(study, row, machine) for machine in machines)) for row in rows]
+
+
+def _ask(study: Study, row: Any, machine: Machine) -> Question:
+    try:
+        return ask(row.shape, row.dtype or study.dtype, machine.gpu, **study.refinements)
+    except TypeError as error:
+        raise UserError(f"study {study.name}: {error}") from None
+
+
+def _space(study: Study, question: Question) -> Space:
+    asked = str(study.space or study.kernel)
+    space = load_space(asked, question.family, question.problem.dtype, study.preset, _restrictions(study.restrict))
+    if space.family != question.family:
+        raise unknown("family of the space", space.family, question.gpu.families(question.problem.dtype))
+    return space
+
+
+def _restrictions(table: Mapping[str, Any]) -> Restrictions:
+    words = {name: value if isinstance(value, (list, tuple)) else [value] for name, value in table.items()}
+    return parse_axes(f"{name}={','.join(map(str, values))}" for name, values in words.items())

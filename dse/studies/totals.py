@@ -1,0 +1,40 @@
+"""Machines of a what-if as a question of Pareto: area and power beside latency, and which machines no other beats."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ..errors import unknown
+from ..front import non_dominated
+from .area_power import area_power
+from .what_if import TOTALS, WhatIf
+
+PRICES: dict[str, tuple[str, str]] = {
+    "area_mm2": ("mm2", "area of the silicon; assumed, first order"),
+    "tdp_w": ("W", "the part's power limit"),
+    "on_front": ("1", "whether no machine is better in every quantity of the front"),
+}
+QUANTITIES = ("latency_s", "energy_j", "power_w", "area_mm2", "tdp_w")
+
+
+def priced(found: WhatIf, front: Sequence[str] = ()) -> WhatIf:
+    """With area and power limit of every machine, and the front over the quantities asked for, all minimised.
+
+    Raises:
+        UserError: an unknown quantity.
+    """
+    for name in front:
+        if name not in QUANTITIES:
+            raise unknown("quantity of a front of machines", name, QUANTITIES)
+    totals = found.totals.copy()
+    totals["area_mm2"] = [area_power(machine.gpu).area_mm2 for machine in found.machines]
+    totals["tdp_w"] = [machine.gpu["tdp_w"] for machine in found.machines]
+    if front:
+        totals["on_front"] = non_dominated(totals[list(front)].to_numpy(np.float64))
+    return replace(found, totals=totals)
+
+
+def described(name: str) -> tuple[str, str]:
+    """Unit and meaning of a column of the totals."""
+    return (TOTALS | PRICES)[name]
