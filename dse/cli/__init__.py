@@ -12,10 +12,11 @@ from typing import NoReturn
 COMMANDS = {  # name -> what it does; the module of the same name has `add_arguments(parser)` and `run(arguments)`
     "sweep": "evaluate a whole schedule space: the best schedules and the exact front",
     "explain": "one schedule: where its time goes, what binds, what to change",
-    "rank": "your own candidates (Triton configs, JSON, CSV), ranked, and why some cannot run",
+    "rank": "your own candidates (Triton, TileLang, CUTLASS, JSON, CSV), ranked, and why some cannot run",
+    "prune": "which of your own configs to benchmark, and what performance they keep",
     "top": "the best schedules of a finished run",
     "front": "the front of a finished run",
-    "export": "a run's schedules for Triton's autotuner or CUTLASS's profiler",
+    "export": "a run's schedules for Triton, TileLang, CUTLASS's profiler, JSON or CSV",
     "search": "sample a space that is too large to sweep, GPU numbers included",
     "whatif": "other hardware: schedules tuned anew for every machine, and what that buys",
     "study": "a what-if, or a change that happened, from a short TOML file",
