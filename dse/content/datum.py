@@ -6,7 +6,9 @@ from typing import Any
 from .toml import Problems, did_you_mean, is_number
 
 KINDS = ("datasheet", "measured", "derived", "assumed", "fitted")
-_KEYS = ("value", "kind", "source", "note", "elsewhere")
+_KEYS = ("value", "kind", "source", "note", "elsewhere", "uncertainty")
+_OPTIONAL = ("elsewhere", "uncertainty")
+MOST_UNCERTAIN = 1.0
 
 
 @dataclass(frozen=True)
@@ -14,7 +16,8 @@ class Datum:
     """A value with its unit, its kind (one of `KINDS`), its source in words, and a note (may be empty).
 
     A fitted value may say what datasheets, microbenchmarks or other parts say `elsewhere`: fits are bounded around it,
-    and a prediction without any fit on this GPU uses it.
+    and a prediction without any fit on this GPU uses it. Its `uncertainty` is a relative standard deviation; None: what
+    numbers of its kind have, see `dse.content.uncertainty`.
     """
 
     value: float | tuple[int, ...]
@@ -23,6 +26,7 @@ class Datum:
     source: str
     note: str = ""
     elsewhere: float | None = None
+    uncertainty: float | None = None
 
     @property
     def number(self) -> float:
@@ -34,11 +38,12 @@ class Datum:
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         plain = {**asdict(self), "value": list(self.value) if isinstance(self.value, tuple) else self.value}
-        return plain if self.elsewhere is not None else {name: plain[name] for name in plain if name != "elsewhere"}
+        return {name: value for name, value in plain.items() if name not in _OPTIONAL or value is not None}
 
 
 def parse_datum(raw: Any, where: str, field: Any, sources: dict[str, str], problems: Problems) -> Datum | None:
-    """A datum from its TOML form `{ value = 1.0, kind = "measured", source = "...", note = "...", elsewhere = 1.1 }`.
+    """A datum from its TOML form `{ value = 1.0, kind = "measured", source = "...", note = "...", elsewhere = 1.1,
+    uncertainty = 0.05 }`.
 
     Args:
         raw: what stands in the file.
@@ -70,9 +75,18 @@ def parse_datum(raw: Any, where: str, field: Any, sources: dict[str, str], probl
     elsewhere = raw.get("elsewhere")
     if elsewhere is not None and (field.listed or not is_number(elsewhere) or not field.accepts(elsewhere)):
         problems.add(where, f"elsewhere is {elsewhere!r}; allowed: {field.allowed()}")
+    uncertainty = raw.get("uncertainty")
+    if uncertainty is not None:
+        if field.whole:
+            problems.add(where, "uncertainty is for measured numbers, not for counts and capacities: leave it out")
+        elif not is_number(uncertainty) or not 0 <= uncertainty <= MOST_UNCERTAIN:
+            problems.add(
+                where, f"uncertainty is {uncertainty!r}; allowed: a relative standard deviation from 0 to 1, e.g. 0.05"
+            )
     if value is None or len(problems.lines) > before:
         return None
-    return Datum(value, field.unit, str(kind), sources.get(str(source), str(source)), note, elsewhere)
+    said = sources.get(str(source), str(source))
+    return Datum(value, field.unit, str(kind), said, note, elsewhere, uncertainty)
 
 
 def _value(raw: dict[str, Any], where: str, field: Any, problems: Problems) -> float | tuple[int, ...] | None:
