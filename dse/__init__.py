@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .problem import gemm_problem as gemm_problem
     from .result import SweepResult as SweepResult
     from .space import Space as Space
+    from .studies.run_study import what_if as what_if
 
 __version__ = "0.1.0"
 
@@ -56,6 +57,7 @@ _EXPORTS = {
     "gemm_problem": ".problem",
     "Space": ".space",
     "SweepResult": ".result",
+    "what_if": ".studies.run_study",
 }
 
 

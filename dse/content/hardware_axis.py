@@ -48,7 +48,7 @@ class HardwareAxis:
         """The field's unit in words."""
         if self.field == CLOCK:
             return "hertz"
-        return FIELDS[self.field].unit if self.field in FIELDS else "FLOP per clock and SM"
+        return FIELDS[self.field].unit if self.field in FIELDS else "times today's"
 
     def factors(self, gpu: GpuFile) -> tuple[float, ...]:
         """What each entry multiplies the GPU's number by; NaN for a number that is 0 on this GPU."""

@@ -1,5 +1,6 @@
 """Where a what-if bends: values past which something else binds, and past which more buys next to nothing."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -89,18 +90,17 @@ def _curve(found: WhatIf, axis: HardwareAxis, alone: bool) -> Curve:
 
 
 def bound_moves(table: "pd.DataFrame") -> tuple[BoundMove, ...]:
-    """Changes of `bound` along `value`, shape by shape; of a shape that goes back and forth the last change of a kind.
+    """Changes of `bound` along `value`, shape by shape. Where a shape goes back to what bound before, the way there and
+    back is left out: what is told are the changes that last.
 
     Args:
         table: columns shape_name, value, bound, sorted by value.
     """
     changes: dict[tuple[str, str], dict[str, tuple[float, float]]] = {}
     for name, rows in table.groupby("shape_name", sort=False):
-        values, bounds = rows["value"].to_numpy(float), rows["bound"].to_numpy(object)
-        for at in range(len(rows) - 1):
-            if bounds[at] != bounds[at + 1]:
-                kind = changes.setdefault((str(bounds[at]), str(bounds[at + 1])), {})
-                kind[str(name)] = (values[at], values[at + 1])
+        values = rows["value"].to_numpy(float)
+        for before, after, at in _lasting([str(bound) for bound in rows["bound"]]):
+            changes.setdefault((before, after), {})[str(name)] = (values[at], values[at + 1])
     count = table["shape_name"].nunique()
     moves = []
     for (before, after), shapes in changes.items():
@@ -108,6 +108,17 @@ def bound_moves(table: "pd.DataFrame") -> tuple[BoundMove, ...]:
         below, above = steps[(len(steps) - 1) // 2]
         moves.append(BoundMove(before, after, below, above, steps[0][0], steps[-1][0], len(steps), count))
     return tuple(sorted(moves, key=lambda move: (-move.shapes, move.below, move.before, move.after)))
+
+
+def _lasting(bounds: Sequence[str]) -> list[tuple[str, str, int]]:
+    """(before, after, place of the last `before`), loops taken out."""
+    path: list[tuple[str, int]] = []
+    for at, bound in enumerate(bounds):
+        known = [name for name, _ in path]
+        if bound in known:
+            del path[known.index(bound) :]
+        path.append((bound, at))
+    return [(before, after, at) for (before, at), (after, _) in itertools.pairwise(path)]
 
 
 def where_enough(values: Sequence[float], latency_s: Sequence[float]) -> float | None:

@@ -105,7 +105,7 @@ TOTALS: dict[str, tuple[str, str]] = {
 }
 
 
-def what_if(
+def tune_machines(
     machines: Sequence[Machine],
     shapes: Sequence[Shape],
     space_of: Callable[[Question], Space],
