@@ -55,6 +55,17 @@ def read_candidates(
     entries = read_entries(source) if isinstance(source, (str, Path)) else listed_entries("candidates", list(source))
     if not entries:
         raise UserError(f"{source} holds no candidate: a list of at least one is needed")
+    return candidates_of(entries, problem, gpu, family)
+
+
+def candidates_of(
+    entries: Sequence[tuple[str, Any]], problem: Any, gpu: TritonGpu, family: str | None = None
+) -> list[Candidate]:
+    """The candidates of entries that were read before (`dse.candidate_files.read_entries`), in their order.
+
+    Raises:
+        UserError: an entry that is no candidate; the message says which.
+    """
     return [_candidate(name, entry, problem, gpu, family) for name, entry in entries]
 
 

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .advice import what_binds
-from .candidates import Candidate, read_candidates
+from .candidate_files import listed_entries, read_entries
+from .candidates import Candidate, candidates_of
 from .content.gpu import GpuFile
 from .content.space import load_space
+from .errors import UserError
 from .explain import costs_of
 from .infeasible import why_not
 from .job import SweepJob
@@ -58,7 +60,8 @@ def rank_candidates(
     """Candidates in the order of predicted latency, equal ones in the order given; then those that cannot run.
 
     Args:
-        source: see `dse.candidates.read_candidates`. A Python file is run.
+        source: a file (`dse.candidate_files.read_entries`; a Python file is run), or a list of Config objects, mappings
+            and schedule texts.
         problem: the user's problem.
         gpu: a loaded GPU file.
         family: of candidates that are schedules; None: the GPU's fastest for the type. Triton configs follow Triton.
@@ -68,10 +71,25 @@ def rank_candidates(
     Raises:
         UserError: unreadable candidates, or a type or family that the GPU lacks.
     """
+    entries = read_entries(source) if isinstance(source, (str, Path)) else listed_entries("candidates", list(source))
+    if not entries:
+        raise UserError(f"{source} holds no candidate: a list of at least one is needed")
+    return rank_entries(entries, problem, gpu, family, accumulator, clock)
+
+
+def rank_entries(
+    entries: Sequence[tuple[str, Any]],
+    problem: Any,
+    gpu: GpuFile,
+    family: str | None = None,
+    accumulator: str | None = None,
+    clock: str = "boost",
+) -> list[Ranked]:
+    """`rank_candidates` of entries that were read before (`dse.candidate_files.read_entries`)."""
     gpu.bind(problem.dtype, accumulator, family, clock=clock)
     families = gpu.families(problem.dtype, accumulator)
     about = TritonGpu(families or gpu.families(problem.dtype), int(gpu["sm_count"]))
-    candidates = read_candidates(source, problem, about, family)
+    candidates = candidates_of(entries, problem, about, family)
     ranked: list[Ranked] = []
     for chosen in dict.fromkeys(candidate.family for candidate in candidates):
         members = [candidate for candidate in candidates if candidate.family == chosen]

@@ -1,0 +1,157 @@
+"""Which of your own configs to benchmark, and what performance they are expected to keep.
+
+  dse prune my_configs.py --shape 4096x4096x4096 --gpu h200_sxm --keep 5% -o fewer.py
+  dse prune my_configs.json --shapes llama.csv --gpu h200_sxm --keep 20 -o fewer.json
+
+CONFIGS is what `dse rank` reads: Python with Triton or TileLang configs (it is run), JSON, CSV, a script of profiler
+calls. Of each shape the predicted best are kept, equal ones in the order of the file; several shapes keep one list
+together. Configs that cannot run are dropped, with the reason. FILE is written in the format of CONFIGS, or as .json.
+
+`expected to keep` is the best measured performance of the kept over that of all that can run, if schedules err as
+measured schedules of one shape do: docs/prune.md.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import UserError
+from .options import add_question, question
+
+if TYPE_CHECKING:
+    from ..studies.prune import Pruned
+
+SHOWN = 20
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's options."""
+    parser.add_argument("configs", metavar="CONFIGS", help="my_configs.py (it is run), .json, .csv or .sh")
+    parser.add_argument(
+        "--keep", default="5%", metavar="N", help="5%% of the configs (default), or a number of them; of each shape"
+    )
+    parser.add_argument("--shapes", metavar="FILE", help="a CSV file with the columns m, n, k: one list for all shapes")
+    parser.add_argument("-o", "--output", metavar="FILE", help="where the kept configs go: CONFIGS' format, or .json")
+    add_question(parser, shape_needed=False)
+    parser.add_argument("--json", action="store_true", help="the answer as JSON on standard output")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prunes; exit code 1 where a shape has no config that can run."""
+    from ..candidate_files import read_entries
+    from ..content.shapes import load_shapes
+    from ..studies.prune import prune
+    from .show import print_json
+
+    if (arguments.shape is None) == (arguments.shapes is None):
+        raise UserError("configs are pruned for shapes: give either --shape MxNxK or --shapes FILE.csv")
+    rows = load_shapes(arguments.shapes) if arguments.shapes else []
+    asked = [question(arguments, row.shape, row.dtype) for row in rows] or [question(arguments)]
+    names = [row.name for row in rows] or [asked[0].problem.shape]
+    if arguments.configs.endswith(".py"):
+        print(f"dse: running {arguments.configs} to read its configs", file=sys.stderr)
+    entries = read_entries(arguments.configs)
+    gpu, clock = asked[0].gpu, asked[0].clock
+    problems = [(name, one.problem) for name, one in zip(names, asked, strict=True)]
+    pruned = prune(entries, problems, gpu, arguments.keep, arguments.family, arguments.accumulator, clock)
+    if arguments.output:
+        _write(arguments, entries, pruned)
+    if arguments.json:
+        what_if = {"gpu": gpu.name, "gpu_changes": list(gpu.changes), "clock": clock}
+        print_json(what_if | _answer(pruned, arguments.keep, arguments.output))
+    else:
+        head = f"{len(entries)} configs of {arguments.configs} on {gpu.title} ({gpu.name}), keep {arguments.keep}"
+        print("\n".join([head, *asked[0].what_if, "", _text(pruned)]))
+        if arguments.output:
+            print(f"written to {arguments.output}")
+    return 0 if all(shape.runnable for shape in pruned.shapes) else 1
+
+
+def _write(arguments: argparse.Namespace, entries: Any, pruned: "Pruned") -> None:
+    from ..studies.subset_file import subset_text
+
+    path = Path(arguments.output)
+    remark = f"the {len(pruned.kept)} of {len(entries)} configs of {Path(arguments.configs).name} that dse prune keeps"
+    text = subset_text(arguments.configs, entries, pruned.kept, path.suffix, remark)
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}; choose another with -o") from None
+
+
+def _answer(pruned: "Pruned", keep: str, output: str | None) -> dict[str, Any]:
+    shapes = [
+        {
+            "name": shape.name,
+            "shape": shape.shape,
+            "runnable": shape.runnable,
+            "kept": list(shape.kept),
+            "tied_left_out": shape.tied,
+            "expected_retained": shape.retained.expected if shape.retained else None,
+            "retained_in_9_of_10": shape.retained.low if shape.retained else None,
+            "error_scale": shape.retained.scale if shape.retained else None,
+        }
+        for shape in pruned.shapes
+    ]
+    return {
+        "configs": len(pruned.names),
+        "keep": keep,
+        "kept": list(pruned.kept),
+        "cannot_run": pruned.cannot_run,
+        "shapes": shapes,
+        "file": output,
+    }
+
+
+def _text(pruned: "Pruned") -> str:
+    from .show import table
+
+    rows = [_row(shape) for shape in pruned.shapes]
+    lines = [table(rows, left=("shape",)), "", f"kept {len(pruned.kept)} of {len(pruned.names)}:"]
+    best = {entry.candidate.name: entry for shape in reversed(pruned.shapes) for entry in shape.ranked}
+    lines += [f"  {name}  {_short(best[name])}" for name in pruned.kept[:SHOWN]]
+    lines += [f"  ... and {len(pruned.kept) - SHOWN} more"] if len(pruned.kept) > SHOWN else []
+    tied = sum(shape.tied for shape in pruned.shapes)
+    if tied:
+        lines.append(f"{tied} more are predicted as fast as the last that is kept: a larger --keep takes them too")
+    if pruned.cannot_run:
+        lines += ["", f"{len(pruned.cannot_run)} of {len(pruned.names)} cannot run:", *_reasons(pruned.cannot_run)]
+    lines += [
+        "",
+        "expected to keep: best measured performance of the kept over that of all that can run; errors are drawn as",
+        "measured schedules of one shape show them, noise of measuring included (docs/prune.md)",
+    ]
+    return "\n".join(lines)
+
+
+def _reasons(cannot_run: dict[str, str]) -> list[str]:
+    """A line a kind of reason, with how many and the first of them."""
+    kinds: dict[str, list[str]] = {}
+    for name, why in cannot_run.items():
+        kinds.setdefault(why.partition(":")[0], []).append(name)
+    return [
+        f"  {len(names)} {kind}, e.g. {names[0]}:{cannot_run[names[0]].partition(':')[2]}"
+        for kind, names in kinds.items()
+    ]
+
+
+def _row(shape: Any) -> dict[str, str]:
+    fitting = [entry for entry in shape.ranked if entry.feasible][: len(shape.kept)]
+    retained = shape.retained
+    slowest = f"{fitting[-1].latency_s / fitting[0].latency_s:.2f}" if fitting else ""
+    return {
+        "shape": shape.name,
+        "can run": str(shape.runnable),
+        "kept": str(len(shape.kept)),
+        "best us": f"{fitting[0].latency_s * 1e6:.2f}" if fitting else "",
+        "last kept x best": slowest,
+        "expected to keep": f"{retained.expected:.2%}" if retained else "none can run",
+        "9 of 10 times at least": f"{retained.low:.1%}" if retained else "",
+    }
+
+
+def _short(entry: Any) -> str:
+    from ..schedule_text import format_schedule
+
+    return format_schedule(entry.candidate.schedule).replace(" epilogue=staged", "").replace(" cluster=1x1", "")
