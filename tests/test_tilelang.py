@@ -202,7 +202,7 @@ def test_a_config_that_compiles_is_found_again(tile_m, tile_n, warps, panel, ord
         ({"order": "rows"}, "unknown order in candidates[0]: 'rows'"),
         ({"enable_rasteration": "yes"}, "candidates[0]: enable_rasteration = 'yes' is neither True nor False"),
         (
-            {"block_M": 16, "thread_num": 1024},
+            {"block_M": 16, "block_N": 128, "thread_num": 1024},
             "candidates[0]: policy Square cannot lay out 32 warps on a tile of 16x128",
         ),
     ],
