@@ -16,6 +16,7 @@ COMMANDS = {  # name -> what it does; the module of the same name has `add_argum
     "prune": "which of your own configs to benchmark, and what performance they keep",
     "top": "the best schedules of a finished run",
     "front": "the front of a finished run",
+    "sensitivity": "what a latency owes to each number of its GPU, and when something else binds",
     "export": "a run's schedules for Triton, TileLang, CUTLASS's profiler, JSON or CSV",
     "search": "sample a space that is too large to sweep, GPU numbers included",
     "whatif": "other hardware: schedules tuned anew for every machine, and what that buys",

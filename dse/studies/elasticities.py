@@ -24,7 +24,7 @@ from ..infeasible import why_not
 from ..schedule_text import distinct_raster
 from .gpu_numbers import LESS_IS_BETTER, STEPS, field_of, in_the_file, moved, ranges, ten_percent
 from .next_bottleneck import bottleneck_words, next_bottlenecks
-from .precise_costs import Rows, latency_slopes, make_rows, number_names, precise_costs
+from .precise_costs import Rows, frozen_latencies, latency_slopes, make_rows, number_names, precise_costs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -175,7 +175,7 @@ def _columns(
 
     def latencies_at(values: np.ndarray) -> np.ndarray:
         """NaN where the schedule does not fit."""
-        found = latency_slopes(moved(every, number, values.reshape(-1)))
+        found = frozen_latencies(moved(every, number, values.reshape(-1)))
         return np.where(found["reason"] == 0, found["latency_s"], np.nan).reshape(shape)
 
     ends = ranges(rows.gpu, names)

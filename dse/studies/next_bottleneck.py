@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .gpu_numbers import STEPS, moved, ranges, settable
-from .precise_costs import Rows, latency_slopes
+from .precise_costs import Rows, frozen_latencies
 
 FARTHEST = 64.0
 GRID = 48
@@ -102,7 +102,7 @@ def _walk(rows: Rows, names: np.ndarray, base: Mapping[str, np.ndarray], sign: f
         return np.where(is_count, counted, np.clip(values, low[places], high[places]))
 
     def states(places: np.ndarray, log: np.ndarray) -> np.ndarray:
-        return _state(latency_slopes(moved(rows.take(at[places]), number[places], values_at(places, log))))
+        return _state(frozen_latencies(moved(rows.take(at[places]), number[places], values_at(places, log))))
 
     asked = np.flatnonzero(value != 0.0)
     grid = states(np.repeat(asked, GRID), np.tile(logs[1:], len(asked))).reshape(len(asked), GRID)

@@ -96,6 +96,30 @@ def latency_slopes(rows: Rows, along: Mapping[str, np.ndarray] | None = None) ->
     return _in_blocks(_compiled_slopes(get_kernel(rows.kernel)), rows, direction)
 
 
+def frozen_latencies(rows: Rows) -> dict[str, np.ndarray]:
+    """`latency_s`, `bound` and `reason` of compiled kernels on machines they were not chosen for.
+
+    A launch that has nothing to do there runs all the same (`dse.studies.what_if.as_it_runs`): stream-K with nothing to
+    share is a persistent grid, SMs that cannot be left free are not left.
+    """
+    from jaxmodel.reasons import Reason
+
+    found = latency_slopes(rows)
+    idle = {Reason.STREAM_K: {"stream_k": 0.0, "persistent": 1.0}, Reason.SMS_FREE: {"sms_free": 0.0}}
+    for reason, changes in idle.items():
+        places = np.flatnonzero(found["reason"] == reason)
+        if not len(places):
+            continue
+        part = rows.take(places)
+        schedule = {
+            name: np.full(len(places), changes[name]) if name in changes else v for name, v in part.schedule.items()
+        }
+        again = latency_slopes(replace(part, schedule=schedule))
+        for name, values in found.items():
+            values[places] = again[name]
+    return found
+
+
 def _in_blocks(evaluate: Any, rows: Rows, along: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     import jax
 
