@@ -122,7 +122,7 @@ def front_places(values: np.ndarray, previous: np.ndarray) -> np.ndarray:
         values: float32[objectives, schedules]; a schedule with an infinite one cannot run.
         previous: places whose values are likely to dominate much; any places give the same result.
     """
-    runs = np.isfinite(values).all(axis=0)
+    runs = np.asarray(np.isfinite(values).all(axis=0))
     places = np.flatnonzero(runs)
     known = previous[runs[previous]] if len(previous) else previous
     if len(places) > FEW and not len(known):
