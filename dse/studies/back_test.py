@@ -8,6 +8,7 @@ import numpy as np
 
 from ..content.study import Study
 from ..figure_file import COLOURS, drawn
+from ..latency_bucket import BUCKETS
 from ..validation.speedup import SpeedUp, speedup_gemm
 
 if TYPE_CHECKING:
@@ -70,7 +71,10 @@ def grouped(result: SpeedUp, by: str) -> "pd.DataFrame":
         mean_error_percent=("error", lambda error: 100 * np.abs(error).mean()),
         bias_percent=("error", lambda error: 100 * np.median(error)),
     )
-    return table.reset_index().sort_values("shapes", ascending=False, kind="stable", ignore_index=True)
+    table = table.reset_index().sort_values("shapes", ascending=False, kind="stable", ignore_index=True)
+    if by == "latency_bucket":
+        return table.sort_values(by, key=lambda names: names.map(BUCKETS.index), kind="stable", ignore_index=True)
+    return table
 
 
 def draw_back_test(results: Sequence[SpeedUp], path: str | os.PathLike[str]) -> None:
@@ -96,7 +100,9 @@ def _draw(panel: Any, result: SpeedUp) -> None:
         1.05 * float(rows[["measured", "model"]].max().max()),
     )
     panel.plot(ends, ends, color="black", linewidth=0.8)
-    for place, (name, group) in enumerate(rows.groupby("latency_bucket", observed=True, sort=True)):
+    groups = dict(list(rows.groupby("latency_bucket", observed=True)))
+    for place, name in enumerate(name for name in BUCKETS if name in groups):
+        group = groups[name]
         dots = {"s": 7, "alpha": 0.5, "linewidths": 0, "color": COLOURS[place % len(COLOURS)]}
         panel.scatter(group["measured"], group["model"], label=f"{name} us", rasterized=True, **dots)
     panel.set_xlim(*ends)

@@ -57,7 +57,7 @@ def draw_curve(panel: Any, curve: Curve) -> None:
     for place, (value, words) in enumerate(_marks(curve)):
         colour = COLOURS[2 + place % 3]
         panel.axvline(value / scale, color=colour, linewidth=1.0)
-        panel.annotate(words, (value / scale, 0.98 - 0.09 * place), xycoords=("data", "axes fraction"), fontsize=7,
+        panel.annotate(words, (value / scale, 0.98 - 0.12 * place), xycoords=("data", "axes fraction"), fontsize=7,
                        color=colour, ha="left", va="top", xytext=(3, 0), textcoords="offset points")  # fmt: skip
     panel.set_xlabel(f"{curve.axis.title}, {unit}")
     panel.grid(alpha=0.25)
@@ -65,10 +65,12 @@ def draw_curve(panel: Any, curve: Curve) -> None:
 
 
 def _marks(curve: Curve) -> list[tuple[float, str]]:
-    marks = [
-        (move.above, f"{move.before} to {move.after}, {move.shapes} of {move.of}") for move in curve.moves[:MOST_MOVES]
-    ]
+    """(value, words), those of one place in one."""
+    marks: dict[float, list[str]] = {}
+    for move in curve.moves[:MOST_MOVES]:
+        between = (move.below * move.above) ** 0.5 if move.below > 0 else move.above
+        marks.setdefault(between, []).append(f"{move.before} to {move.after}, {move.shapes} of {move.of}")
     if curve.enough is not None and curve.totals["speedup"].max() > 1.0:
         at = quantity_text(curve.enough, curve.axis.unit)
-        marks.append((curve.enough, f"past {at} twice as much buys < 1 %"))
-    return marks
+        marks.setdefault(curve.enough, []).append(f"past {at} twice as much buys < 1 %")
+    return [(value, "\n".join(words)) for value, words in marks.items()]
