@@ -216,7 +216,7 @@ def _regrets(
 def _dominated_by(values: np.ndarray, pivots: np.ndarray) -> np.ndarray:
     """bool[schedules]; filled up to a power of two, so that few sizes are compiled."""
     count = values.shape[1]
-    filled = np.full((len(values), 1 << (count - 1).bit_length()), np.inf, np.float32)
+    filled = np.full((len(values), max(4096, 1 << (count - 1).bit_length())), np.inf, np.float32)
     filled[:, :count] = values
     return np.asarray(_dominated()(filled, pivots))[:count]
 
