@@ -1,0 +1,67 @@
+"""A finished run as one HTML file: opens offline, prints, and has every figure's numbers beside it.
+
+  dse sweep gemm --shape 8192x8192x8192 --gpu h200_sxm --out runs/mine
+  dse report runs/mine                                   writes runs/mine/report.html
+  dse report runs/mine -o mine.html --figures figures/   and every figure as PNG and SVG, for papers
+  dse report runs/mine --trace mine.json                 and one SM's timeline for Perfetto (ui.perfetto.dev)
+
+It holds the question, the best schedules with where their time goes, the roofline, the front with its knees, a timeline
+of one SM, what-if curves and elasticities of the machine's numbers, the space with why schedules cannot run, every
+number of the machine with its source, how far to trust the predictions, and how the run was made.
+"""
+
+import argparse
+import sys
+
+from .options import add_output
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's options."""
+    parser.add_argument("run", metavar="RUN", help="folder of a sweep")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE.html", help="the page (default: report.html in the run's folder)"
+    )
+    parser.add_argument("--figures", metavar="FOLDER", help="every figure as PNG and SVG as well")
+    parser.add_argument("--trace", metavar="FILE.json", help="the best schedule's timeline as a trace for Perfetto")
+    parser.add_argument(
+        "--what-if", default="auto", metavar="SPACE",
+        help="space that the what-if curves are tuned over: whole (the run's), quick (a coarse preset), none (no "
+        "curves); auto (default) is whole up to 12 million schedules, else quick",
+    )  # fmt: skip
+    add_output(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Writes the report and says where it is."""
+    from ..progress import make_reporter
+    from ..report import make_report
+    from .show import print_json
+
+    made = make_report(
+        arguments.run,
+        arguments.output,
+        figures=arguments.figures,
+        trace_file=arguments.trace,
+        what_if=arguments.what_if,
+        progress=make_reporter("quiet" if arguments.quiet or arguments.json else "auto"),
+    )
+    if arguments.json:
+        print_json(
+            {
+                "page": str(made.page),
+                "bytes": made.page.stat().st_size,
+                "title": made.title,
+                "sections": [section.anchor for section in made.sections],
+                "figures": [str(path) for path in made.figures],
+                "trace": None if made.trace is None else str(made.trace),
+            }
+        )
+        return 0
+    print(f"{made.title}: {made.page} ({made.page.stat().st_size / 1e6:.2f} MB)")
+    if made.figures:
+        print(f"{len(made.figures)} figures in {made.figures[0].parent}")
+    if made.trace:
+        print(f"trace {made.trace}: open it in Perfetto or chrome://tracing")
+    sys.stdout.flush()
+    return 0

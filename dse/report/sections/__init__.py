@@ -1,0 +1,1 @@
+"""The sections of a report: functions of the run's facts that return what is shown."""
