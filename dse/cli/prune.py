@@ -109,7 +109,7 @@ def _text(pruned: "Pruned") -> str:
 
     rows = [_row(shape) for shape in pruned.shapes]
     lines = [table(rows, left=("shape",)), "", f"kept {len(pruned.kept)} of {len(pruned.names)}:"]
-    best = {entry.candidate.name: entry for shape in reversed(pruned.shapes) for entry in shape.ranked}
+    best = {entry.name: entry for shape in reversed(pruned.shapes) for entry in shape.ranked}
     lines += [f"  {name}  {_short(best[name])}" for name in pruned.kept[:SHOWN]]
     lines += [f"  ... and {len(pruned.kept) - SHOWN} more"] if len(pruned.kept) > SHOWN else []
     tied = sum(shape.tied for shape in pruned.shapes)
@@ -154,4 +154,4 @@ def _row(shape: Any) -> dict[str, str]:
 def _short(entry: Any) -> str:
     from ..schedule_text import format_schedule
 
-    return format_schedule(entry.candidate.schedule).replace(" epilogue=staged", "").replace(" cluster=1x1", "")
+    return format_schedule(entry.schedule).replace(" epilogue=staged", "").replace(" cluster=1x1", "")

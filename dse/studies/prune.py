@@ -1,7 +1,7 @@
 """Which of a user's own configs to benchmark: the predicted best of them, and what performance they are to keep."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,12 +34,36 @@ class Retained:
 
 
 @dataclass(frozen=True)
+class RankedConfig:
+    """One config on one shape.
+
+    Attributes:
+        name: where it stands in the file.
+        family, schedule: what it runs as.
+        latency_s: predicted; infinite where it cannot run.
+        why_not: why it cannot run; "" where it can.
+    """
+
+    name: str
+    family: str
+    schedule: Mapping[str, int]
+    latency_s: float
+    why_not: str
+
+    @property
+    def feasible(self) -> bool:
+        """Whether it can run."""
+        return not self.why_not
+
+
+@dataclass(frozen=True)
 class PrunedShape:
     """One shape's part of a pruning.
 
     Attributes:
         name, shape: of the problem.
         ranked: all configs, those that can run by predicted latency, equal ones in the order of the file.
+        scale: factor on the errors within a shape, see `error_scale`.
         kept: the names of the first so many of them.
         tied: how many others are predicted as fast as the last that is kept.
         retained: by all that is kept for any shape; None where none can run.
@@ -47,7 +71,8 @@ class PrunedShape:
 
     name: str
     shape: str
-    ranked: tuple[Ranked, ...]
+    ranked: tuple[RankedConfig, ...]
+    scale: float
     kept: tuple[str, ...]
     tied: int
     retained: Retained | None = None
@@ -75,8 +100,8 @@ class Pruned:
     @property
     def cannot_run(self) -> dict[str, str]:
         """Name -> why, of the configs that run on no shape (the first shape's reason), in the order of the file."""
-        runs = {entry.candidate.name for shape in self.shapes for entry in shape.ranked if entry.feasible}
-        why = {entry.candidate.name: entry.why_not for entry in self.shapes[0].ranked}
+        runs = {entry.name for shape in self.shapes for entry in shape.ranked if entry.feasible}
+        why = {entry.name: entry.why_not for entry in self.shapes[0].ranked}
         return {name: why[name] for name in self.names if name not in runs}
 
 
@@ -112,10 +137,7 @@ def prune(
     ]
     chosen = {name for shape in found for name in shape.kept}
     names = tuple(name for name, _ in entries)
-    shapes = tuple(
-        PrunedShape(shape.name, shape.shape, shape.ranked, shape.kept, shape.tied, _retained(shape, chosen, seed))
-        for shape in found
-    )
+    shapes = tuple(replace(shape, retained=_retained(shape, chosen, seed)) for shape in found)
     return Pruned(names, tuple(name for name in names if name in chosen), shapes)
 
 
@@ -197,11 +219,16 @@ def error_scale(label: TrustLabel | None, latency_s: float) -> float:
     return packaged_within_shape().scaled_to((high - low) / 2.0)
 
 
-def _cut(name: str, problem: GemmProblem, ranked: Sequence[Ranked], count: int) -> PrunedShape:
+def _cut(name: str, problem: GemmProblem, found: Sequence[Ranked], count: int) -> PrunedShape:
+    ranked = tuple(
+        RankedConfig(at.candidate.name, at.candidate.family, at.candidate.schedule, at.latency_s, at.why_not)
+        for at in found
+    )
     runnable = [entry for entry in ranked if entry.feasible]
     kept = runnable[:count]
     tied = sum(entry.latency_s == kept[-1].latency_s for entry in runnable[count:]) if kept else 0
-    return PrunedShape(name, problem.shape, tuple(ranked), tuple(entry.candidate.name for entry in kept), tied)
+    scale = error_scale(found[0].trust, ranked[0].latency_s) if runnable else 1.0
+    return PrunedShape(name, problem.shape, ranked, scale, tuple(entry.name for entry in kept), tied)
 
 
 def _retained(shape: PrunedShape, chosen: set[str], seed: int) -> Retained | None:
@@ -209,7 +236,7 @@ def _retained(shape: PrunedShape, chosen: set[str], seed: int) -> Retained | Non
     if not runnable:
         return None
     latency_s = np.array([entry.latency_s for entry in runnable])
-    schedules = [{**entry.candidate.schedule, "family": entry.candidate.family} for entry in runnable]
-    kept = [entry.candidate.name in chosen for entry in runnable]
-    scale = error_scale(runnable[0].trust, float(latency_s[0]))
-    return expected_retained(schedules, latency_s, kept, scale=scale, seed=seed)
+    schedules = [{**entry.schedule, "family": entry.family} for entry in runnable]
+    return expected_retained(
+        schedules, latency_s, [entry.name in chosen for entry in runnable], scale=shape.scale, seed=seed
+    )
