@@ -37,7 +37,8 @@ class Split:
 
     Attributes:
         feature: whose value is asked.
-        threshold: values up to here go to `low`, larger ones to `high`.
+        threshold: values up to here go to `low`, larger ones to `high`; the largest value of a listed shape that goes
+            to `low`, because a kernel for large shapes wastes less on a smaller one than the other way round.
         low, high: what follows.
     """
 
@@ -99,14 +100,6 @@ def worst_of(tree: Tree, regret: np.ndarray) -> float:
     return max(float(regret[shape, leaf.kernel]) for leaf in leaves(tree) for shape in leaf.shapes)
 
 
-def between(low: int, high: int) -> int:
-    """A threshold from `low` to `high - 1`: their geometric mean, to two digits where that lies between."""
-    middle = math.isqrt(low * high)
-    digits = 10 ** max(len(str(middle)) - 2, 0)
-    rounded = (middle + digits // 2) // digits * digits
-    return rounded if low <= rounded < high else min(max(middle, low), high - 1)
-
-
 class _Search:
     def __init__(self, features: Mapping[str, np.ndarray], regret: np.ndarray, weight: np.ndarray) -> None:
         finite = np.isfinite(regret)
@@ -126,8 +119,7 @@ class _Search:
         for _, name, low, high in self._splits(shapes):
             first = self.value(low, depth - 1, value - self._least(high) + 2 * slack)
             if first + self.value(high, depth - 1, value - first + 2 * slack) <= value + slack:
-                own = self.features[name]
-                threshold = between(int(own[low].max()), int(own[high].min()))
+                threshold = int(self.features[name][low].max())
                 return Split(name, threshold, self.tree(low, depth - 1), self.tree(high, depth - 1))
         raise AssertionError("a tree of the value that was found")  # pragma: no cover
 

@@ -16,7 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -33,16 +33,64 @@ MATRIX_BYTES_MAX = 2**32
 
 
 @dataclass(frozen=True, eq=False)
-class Candidates:
-    """Schedules of one instruction family, sorted into kernels.
+class Variants:
+    """All schedules of a few kernels.
+
+    Attributes:
+        kernel: int64[variants], whose: a place in the kernels asked for.
+        family: instruction family of each.
+        fields: schedule field -> int64[1 or shapes, variants]; more than one row where the shape decides, as for
+            configs that leave the launch order to a library.
+        latency_s: float32[shapes, variants], infinite where one cannot run.
+        labels: what the user calls each; empty without names.
+    """
+
+    kernel: np.ndarray
+    family: tuple[str, ...]
+    fields: Mapping[str, np.ndarray]
+    latency_s: np.ndarray
+    labels: tuple[str, ...] = ()
+
+    def schedule(self, shape: int, variant: int) -> dict[str, int]:
+        """Field -> number of a variant as it runs a shape."""
+        return {name: int(rows[min(shape, len(rows) - 1), variant]) for name, rows in self.fields.items()}
+
+
+class KernelPool(Protocol):
+    """Kernels that a portfolio is chosen from: `SpaceKernels`, or `dse.studies.listed_kernels.ListedKernels`."""
+
+    @property
+    def count(self) -> int:
+        """How many kernels there are."""
+        ...
+
+    @property
+    def schedule_count(self) -> int:
+        """How many schedules they have in all."""
+        ...
+
+    def latencies(self, problems: Sequence[GemmProblem], progress: Progress = None) -> np.ndarray:
+        """float32[shapes, kernels]: of each kernel its fastest schedule; infinite where none can run."""
+        ...
+
+    def variants(self, kernels: Sequence[int], problems: Sequence[GemmProblem]) -> Variants:
+        """All schedules of these kernels, evaluated on every shape."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class SpaceKernels:
+    """The kernels of a space.
 
     Attributes:
         family: instruction family.
         gpu: the model's record, bound to the family and type.
-        schedules: of the family.
+        schedules: what can run of the space, with those whose launch order has another name on a small grid: a kernel
+            is used on large ones too.
         kernel: int32[schedules], the kernel of each, by its place in the set; numbered from 0.
         count: kernels.
         run_starts: int64[runs], places at which a run of schedules of one kernel begins.
+        counted: "kernels" or "schedules".
     """
 
     family: str
@@ -51,128 +99,85 @@ class Candidates:
     kernel: np.ndarray
     count: int
     run_starts: np.ndarray
+    counted: str = "kernels"
+
+    @property
+    def schedule_count(self) -> int:
+        """Schedules of all kernels."""
+        return len(self.schedules)
+
+    def latencies(self, problems: Sequence[GemmProblem], progress: Progress = None) -> np.ndarray:
+        """float32[shapes, kernels]: of each kernel its fastest schedule, infinite where none can run.
+
+        Every schedule is evaluated; no more is kept than the minimum.
+
+        Raises:
+            UserError: more shapes x kernels than fit in memory.
+        """
+        size = 4 * self.count * len(problems)
+        if size > MATRIX_BYTES_MAX:
+            raise UserError(
+                f"{self.count:,} {self.counted} x {len(problems)} shapes are {size / 1e9:.1f} GB of latencies, more "
+                f"than {MATRIX_BYTES_MAX / 1e9:.1f}: count kernels, or restrict the space with --preset or --axis"
+            )
+        found = np.full((len(problems), self.count), np.inf, np.float32)
+        show, began = reporter(progress), time.perf_counter()
+        todo = len(problems) * len(self.schedules)
+        with ThreadPoolExecutor(usable_cores()) as threads:
+            try:
+                for done, _ in enumerate(threads.map(self._fill, found, problems), start=1):
+                    seconds, count = time.perf_counter() - began, done * len(self.schedules)
+                    show(Snapshot(count, todo, seconds, count / seconds, None, "latency_s", 0, count == todo))
+            except BaseException:
+                threads.shutdown(wait=False, cancel_futures=True)
+                raise
+        return found
+
+    def variants(self, kernels: Sequence[int], problems: Sequence[GemmProblem]) -> Variants:
+        """All schedules of some kernels, evaluated on every shape.
+
+        Args:
+            kernels: their numbers; `Variants.kernel` counts in this order.
+            problems: the shapes.
+        """
+        places = np.flatnonzero(np.isin(self.kernel, np.asarray(kernels)))
+        place_of = {number: place for place, number in enumerate(kernels)}
+        owner = np.array([place_of[int(number)] for number in self.kernel[places]], np.int64)
+        fields = self.schedules.fields(places)
+        chosen = listed(fields, self.schedules.kernel.name)
+        latency_s = np.empty((len(problems), len(chosen)), np.float32)
+        gpu = as_float32(self.gpu)
+        for row, problem in zip(latency_s, problems, strict=True):
+            row[chosen.index] = chosen.values(as_float32(problem.arrays()), gpu)[0]
+        rows = {name: values[None] for name, values in fields.items()}
+        return Variants(owner, (self.family,) * len(places), rows, latency_s)
+
+    def _fill(self, row: np.ndarray, problem: GemmProblem) -> None:
+        starts = self.run_starts
+        for first, (values,) in self.schedules.chunks(as_float32(problem.arrays()), as_float32(self.gpu)):
+            latency_s = np.asarray(values)
+            heads = starts[np.searchsorted(starts, first) : np.searchsorted(starts, first + len(latency_s))]
+            if not len(heads) or heads[0] != first:  # the chunk begins within a run
+                heads = np.concatenate([[first], heads])
+            np.minimum.at(row, self.kernel[heads], np.minimum.reduceat(latency_s, heads - first))
 
 
-@dataclass(frozen=True, eq=False)
-class Variants:
-    """All schedules of a few kernels.
-
-    Attributes:
-        kernel: int64[variants], whose: a place in the kernels asked for.
-        family: of each variant.
-        fields: schedule field -> int64[variants].
-        latency_s: float32[shapes, variants], infinite where one cannot run.
-    """
-
-    kernel: np.ndarray
-    family: tuple[str, ...]
-    fields: Mapping[str, np.ndarray]
-    latency_s: np.ndarray
-
-
-def candidates(family: str, gpu: Any, schedules: ScheduleSet, count: str = "kernels") -> Candidates:
-    """Sorts schedules into kernels.
+def space_kernels(family: str, gpu: Any, schedules: ScheduleSet, count: str = "kernels") -> SpaceKernels:
+    """Sorts the schedules of a space into kernels.
 
     Args:
         family: their instruction family.
         gpu: the model's record, bound to it.
-        schedules: made with `same_order`: a kernel is also used on shapes on which its launch order has another name.
+        schedules: `dse.schedule_set.fitting` with `same_order`.
         count: "kernels", or "schedules": every schedule is a kernel of its own.
     """
     if count == "schedules":
         places = np.arange(len(schedules), dtype=np.int32)
-        return Candidates(family, gpu, schedules, places, len(places), places.astype(np.int64))
+        return SpaceKernels(family, gpu, schedules, places, len(places), places.astype(np.int64), count)
     starts, keys = _runs(schedules)
     _, of_run = np.unique(keys, return_inverse=True)
-    lengths = np.diff(starts, append=len(schedules))
-    kernel = np.repeat(of_run.astype(np.int32), lengths)
-    return Candidates(family, gpu, schedules, kernel, int(of_run.max()) + 1, starts)
-
-
-def kernel_latencies(
-    parts: Sequence[Candidates], problems: Sequence[GemmProblem], progress: Progress = None
-) -> np.ndarray:
-    """float32[shapes, kernels]: of each kernel its fastest schedule, infinite where none can run.
-
-    The kernels of all parts, in their order. Every schedule is evaluated; no more is kept than the minimum.
-
-    Raises:
-        UserError: more shapes x kernels than fit in memory.
-    """
-    total = sum(part.count for part in parts)
-    size = 4 * total * len(problems)
-    if size > MATRIX_BYTES_MAX:
-        raise UserError(
-            f"{total:,} kernels x {len(problems)} shapes are {size / 1e9:.1f} GB of latencies, more than "
-            f"{MATRIX_BYTES_MAX / 1e9:.1f}: count kernels, not schedules, or restrict the space by --preset or --axis"
-        )
-    found = np.full((len(problems), total), np.inf, np.float32)
-    work = [(shape, part) for shape in range(len(problems)) for part in range(len(parts))]
-    offsets = np.cumsum([0, *(part.count for part in parts)])
-    show, began = reporter(progress), time.perf_counter()
-    todo = len(problems) * sum(len(part.schedules) for part in parts)
-
-    def one(task: tuple[int, int]) -> int:
-        shape, part = task
-        row = found[shape, offsets[part] : offsets[part + 1]]
-        _fill(row, parts[part], problems[shape])
-        return len(parts[part].schedules)
-
-    done = 0
-    with ThreadPoolExecutor(usable_cores()) as pool:
-        try:
-            for count in pool.map(one, work):
-                done += count
-                seconds = time.perf_counter() - began
-                show(Snapshot(done, todo, seconds, done / seconds, None, "latency_s", 0, done == todo))
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    return found
-
-
-def variants(parts: Sequence[Candidates], kernels: Sequence[int], problems: Sequence[GemmProblem]) -> Variants:
-    """All schedules of some kernels, evaluated on every shape.
-
-    Args:
-        parts: as in `kernel_latencies`.
-        kernels: their numbers over all parts; `Variants.kernel` counts in this order.
-        problems: the shapes.
-    """
-    offset = 0
-    owners, families, columns, blocks = [], [], [], []
-    for part in parts:
-        mine = {number - offset: place for place, number in enumerate(kernels) if 0 <= number - offset < part.count}
-        offset += part.count
-        places = np.flatnonzero(np.isin(part.kernel, list(mine)))
-        if not len(places):
-            continue
-        fields = part.schedules.fields(places)
-        owners.append(np.array([mine[int(number)] for number in part.kernel[places]], np.int64))
-        families += [part.family] * len(places)
-        columns.append(fields)
-        blocks.append(_latencies(fields, part, problems))
-    fields = {name: np.concatenate([column[name] for column in columns]) for name in columns[0]}
-    return Variants(np.concatenate(owners), tuple(families), fields, np.concatenate(blocks, axis=1))
-
-
-def _latencies(fields: Mapping[str, np.ndarray], part: Candidates, problems: Sequence[GemmProblem]) -> np.ndarray:
-    chosen = listed(fields, part.schedules.kernel.name)
-    found = np.empty((len(problems), len(chosen)), np.float32)
-    gpu = as_float32(part.gpu)
-    for row, problem in zip(found, problems, strict=True):
-        row[chosen.index] = chosen.values(as_float32(problem.arrays()), gpu)[0]
-    return found
-
-
-def _fill(row: np.ndarray, part: Candidates, problem: GemmProblem) -> None:
-    starts = part.run_starts
-    for first, (values,) in part.schedules.chunks(as_float32(problem.arrays()), as_float32(part.gpu)):
-        latency_s = np.asarray(values)
-        heads = starts[np.searchsorted(starts, first) : np.searchsorted(starts, first + len(latency_s))]
-        if not len(heads) or heads[0] != first:  # the chunk begins within a run
-            heads = np.concatenate([[first], heads])
-        np.minimum.at(row, part.kernel[heads], np.minimum.reduceat(latency_s, heads - first))
+    kernel = np.repeat(of_run.astype(np.int32), np.diff(starts, append=len(schedules)))
+    return SpaceKernels(family, gpu, schedules, kernel, int(of_run.max()) + 1, starts)
 
 
 def _runs(schedules: ScheduleSet) -> tuple[np.ndarray, np.ndarray]:

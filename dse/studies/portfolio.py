@@ -60,7 +60,7 @@ class Instance:
         return float(self.regrets(chosen).max())
 
 
-def instance(latency_s: np.ndarray, weight: Sequence[float]) -> Instance:
+def instance(latency_s: np.ndarray, weight: Sequence[float] | np.ndarray) -> Instance:
     """The choice for these latencies.
 
     Args:

@@ -3,8 +3,7 @@
 * Mean: the p-median problem, in the formulation by radii (Elloumi, 2010): y_j says that kernel j is chosen, z_st that
   no chosen kernel serves shape s at its t-th smallest cost or less. One nonzero a cost, instead of a row a (shape,
   kernel). Before it, every kernel that provably is in no better choice leaves (`dse.studies.portfolio_bound`), then
-  those that
-  another is nowhere slower than, on the shapes that a better choice could use them for.
+  those that another is nowhere slower than, on the shapes that a better choice could use them for.
 * Worst: p-center. The least number of kernels that keep every shape within a regret is a set cover; the regret is
   bisected.
 """
