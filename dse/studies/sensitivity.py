@@ -56,6 +56,7 @@ class Case:
         schedule: field -> number.
         weight: how much its latency counts in a total, e.g. how often the shape runs.
         tuned: whether the schedule is the fastest of the job's space.
+        accumulator: accumulator type; None: the input type's own.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Case:
     schedule: dict[str, int]
     weight: float = 1.0
     tuned: bool = False
+    accumulator: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
