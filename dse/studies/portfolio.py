@@ -5,8 +5,8 @@ Minimised is the weighted mean of the regrets or the largest of them.
 
 * Mean: what k kernels save against having none is monotone and submodular (facility location), so that greedy choice
   saves at least 1 - 1/e of what the best choice saves (Nemhauser, Wolsey and Fisher, 1978). One-swap local search
-  (Teitz and Bart, 1968) follows. How far from the best the result can be at most is computed for the data at hand:
-  `dse.studies.portfolio_bound`.
+  (Teitz and Bart, 1968) follows. How far from the best the result can be at most is computed for the data at hand,
+  which also gives a second start for swaps: `dse.studies.portfolio_bound`.
 * Worst: kernels keep every shape within a regret t where they cover the shapes (`dse.studies.kernel_cover`). Greedy
   cover takes at most 1 + 1/2 + ... + 1/d times as many as needed, d the most shapes that one covers (Chvatal, 1979); t
   is bisected.
@@ -26,6 +26,7 @@ from .kernel_cover import cover_sets
 REGRETS = ("mean", "worst")
 POOL_PER_SHAPE, POOL_PER_STEP = 40, 150  # kernels that swaps look at: the fastest of each shape, the best of each step
 GAIN_LEAST = 1e-9  # of a swap, in mean regret
+DEAR = 1e6  # what a shape costs that is not within a limit
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,10 +43,10 @@ class Instance:
 
     @cached_property
     def cost(self) -> np.ndarray:
-        """The regrets with a finite price, above any that is there, in place of the infinite ones."""
+        """The regrets with a finite price in place of the infinite ones: one makes a mean larger than any without."""
         finite = np.isfinite(self.regret)
-        price = 2 * float(self.regret.max(initial=0, where=finite)) + 1
-        return np.where(finite, self.regret, np.float32(price))
+        price = (2 * float(self.regret.max(initial=0, where=finite)) + 1) / self.weight
+        return np.where(finite, self.regret, price.astype(np.float32)[:, None])
 
     def regrets(self, chosen: Sequence[int]) -> np.ndarray:
         """float64[shapes]: of each shape with its best chosen kernel; infinite where none can run."""
@@ -127,12 +128,24 @@ def within_worst(given: Instance, limit: float) -> tuple[tuple[int, ...], int]:
     return polished(given, cover, limit, len(cover)), math.ceil(len(cover) / sets.harmonic - 1e-9)
 
 
+def swapped(given: Instance, chosen: Sequence[int], pool: np.ndarray) -> tuple[int, ...]:
+    """A choice of as many kernels after one-swap local search, for a small mean regret.
+
+    Args:
+        given: the instance.
+        chosen: the start.
+        pool: kernels to swap in, those of the start among them.
+    """
+    cost = given.cost[:, pool].astype(np.float64) * given.weight[:, None]
+    place = {kernel: at for at, kernel in enumerate(pool.tolist())}
+    return tuple(int(pool[at]) for at in _swapped(cost, [place[kernel] for kernel in chosen]))
+
+
 def polished(given: Instance, chosen: Sequence[int], limit: float, kernels: int) -> tuple[int, ...]:
     """A choice of no more kernels, still within the worst regret `limit`, with a smaller mean regret by swaps."""
     small = np.where(given.regret <= np.float32(limit), given.regret, np.inf)
     pool = np.unique(np.concatenate([list(chosen), *_fastest_of_each_shape(small, POOL_PER_SHAPE)])).astype(np.int64)
-    weight = np.maximum(given.weight, 1e-6)  # what is not within the limit has to stay dear at any weight
-    cost = np.where(np.isfinite(small[:, pool]), small[:, pool] * given.weight[:, None], 1e6 * weight[:, None])
+    cost = np.where(np.isfinite(small[:, pool]), small[:, pool] * given.weight[:, None], DEAR)
     place = {kernel: at for at, kernel in enumerate(pool.tolist())}
     now = [place[kernel] for kernel in chosen]
     while len(now) < kernels:
@@ -142,14 +155,14 @@ def polished(given: Instance, chosen: Sequence[int], limit: float, kernels: int)
 
 def _greedy(given: Instance, kernels: int) -> tuple[np.ndarray, list[int]]:
     """Kernels worth looking at, and the greedy order."""
-    cost, weight = given.cost, given.weight.astype(np.float32)
+    cost, weight = given.cost, given.weight
     pool = [np.concatenate(_fastest_of_each_shape(given.regret, POOL_PER_SHAPE))]
-    have = np.full(len(cost), cost.max() + 1, np.float32)
+    have = (cost.max() + 1) / weight
     order: list[int] = []
     for _ in range(min(kernels, cost.shape[1])):
-        gain = np.zeros(cost.shape[1], np.float32)
-        for shape, row in enumerate(cost):
-            gain += weight[shape] * np.maximum(have[shape] - row, 0)
+        gain = np.zeros(cost.shape[1])
+        for now, share, row in zip(have, weight, cost, strict=True):
+            gain += share * np.maximum(now - row, 0)
         best = int(gain.argmax())
         if order and gain[best] <= 0:
             break
@@ -170,7 +183,7 @@ def _value(cost: np.ndarray, chosen: Sequence[int]) -> float:
 
 
 def _best_addition(cost: np.ndarray, chosen: Sequence[int]) -> int:
-    have = cost[:, list(chosen)].min(axis=1) if len(chosen) else np.full(len(cost), cost.max() + 1)
+    have = cost[:, list(chosen)].min(axis=1) if len(chosen) else np.full(len(cost), cost.max() + 1.0)
     return int(np.maximum(have[:, None] - cost, 0).sum(axis=0).argmax())
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from .portfolio import Instance
 
-ROUNDS, STEPS, CORE = 6, 250, 1500
+ROUNDS, STEPS, CORE, PROMISING = 6, 250, 1500, 500
 TIGHT = 1e-7  # a gap in mean regret that is none: predictions are float32
 ROUNDING = 1e-10  # of sums in double precision
 
@@ -32,10 +32,13 @@ class MeanBound:
         regret: no choice has a smaller mean regret.
         survivors: int64, kernels that can be part of a better choice than the one given, ascending; with those of the
             choice itself.
+        promising: int64, a few hundred kernels, the smallest r_j first: the first k of them are a start for swaps that
+            greedy choice would not find.
     """
 
     regret: float
     survivors: np.ndarray
+    promising: np.ndarray
 
 
 def mean_bound(given: Instance, chosen: Sequence[int], kernels: int) -> MeanBound:
@@ -63,7 +66,8 @@ def mean_bound(given: Instance, chosen: Sequence[int], kernels: int) -> MeanBoun
         if reached - best <= TIGHT or not len(news):
             break
         core = np.concatenate([core, news])
-    return MeanBound(min(max(best, 0.0), reached), _survivors(reduced, best, reached, kernels, chosen))
+    survivors = _survivors(reduced, best, reached, kernels, chosen)
+    return MeanBound(min(max(best, 0.0), reached), survivors, np.argsort(reduced, kind="stable")[:PROMISING])
 
 
 def _bound(given: Instance, multiplier: np.ndarray, kernels: int) -> tuple[float, np.ndarray]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..errors import UserError
-from .portfolio import Instance, choose_mean, choose_worst
+from .portfolio import Instance, choose_mean, choose_worst, swapped
 from .portfolio_bound import TIGHT, mean_bound
 from .portfolio_exact import Exact, exact_mean, exact_worst
 
@@ -46,8 +46,8 @@ def choices(
         given: the instance.
         points: how many choices, at least; as many kernels as shapes lose nothing, more are not looked at.
         regret: "mean" or "worst".
-        solver: "greedy": greedy, swaps and a bound; "exact": the integer program as well; "auto": that, where it is not
-            too large.
+        solver: "greedy": greedy, swaps from two starts and a bound; "exact": the integer program as well; "auto": that,
+            where it is not too large.
         time_limit_s: of each integer program.
         within: go on until this regret is reached.
 
@@ -70,6 +70,17 @@ def choices(
         limit *= 2
 
 
+def bounded_mean(given: Instance, start: Sequence[int], kernels: int) -> tuple[tuple[int, ...], float]:
+    """The better of a choice and of what swaps make of the bound's own start; and the bound on the mean regret."""
+    known = mean_bound(given, start, kernels)
+    if given.mean(start) - known.regret <= TIGHT:
+        return tuple(start), known.regret
+    other = swapped(given, known.promising[:kernels].tolist(), known.promising)
+    if given.mean(other) >= given.mean(start):
+        return tuple(start), known.regret
+    return other, max(known.regret, mean_bound(given, other, kernels).regret)
+
+
 def value_of(choice: Choice, regret: str) -> float:
     """The regret that was minimised."""
     return choice.mean if regret == "mean" else choice.worst
@@ -85,7 +96,7 @@ def _no_worse(choice: Choice, smaller: Choice, regret: str) -> Choice:
 
 def _choice(given: Instance, count: int, start: Sequence[int], regret: str, solver: str, time_limit_s: float) -> Choice:
     if regret == "mean":
-        kernels, bound = tuple(start), None
+        kernels, bound = bounded_mean(given, start, count)
     else:
         kernels, bound = choose_worst(given, start, count)
     best: Exact | None = None
@@ -98,8 +109,6 @@ def _choice(given: Instance, count: int, start: Sequence[int], regret: str, solv
                 raise
     if best is not None:
         kernels, bound = best.chosen, best.bound
-    elif bound is None:
-        bound = mean_bound(given, kernels, count).regret
     made = Choice(count, kernels, given.mean(kernels), given.worst(kernels), bound, False)
     gap = value_of(made, regret) - bound
     return Choice(count, kernels, made.mean, made.worst, bound, (best is not None and best.proven) or gap <= TIGHT)
