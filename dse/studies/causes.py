@@ -54,6 +54,7 @@ SCHEDULE: dict[str, tuple[str, ...]] = {  # cause -> fields of the schedule
 }
 WHOLE_SCHEDULE = "schedule"
 INSTRUCTION = "schedule and its instruction"
+OF_THE_INSTRUCTION = ("tmem_bytes_per_clock_sm", "tmem_columns")  # no tcgen05 without TMEM, and no use of it otherwise
 
 
 @dataclass(frozen=True)
@@ -80,8 +81,8 @@ def causes_of(
     Where the machines differ too, the schedule is one group, together with the instruction where that differs: a
     schedule for one instruction says nothing of another.
     """
-    machine = _machine_causes(gpu_a, gpu_b)
-    instruction = _differs(gpu_a.mma, gpu_b.mma)
+    instruction = ("mma", *OF_THE_INSTRUCTION) if _differs(gpu_a.mma, gpu_b.mma) else ()
+    machine = _machine_causes(gpu_a, gpu_b, instruction)
     parts = [
         Cause(name, (), kept, f"{_part_words(name, schedule_a)} -> {_part_words(name, schedule_b)}")
         for name, own in SCHEDULE.items()
@@ -93,7 +94,7 @@ def causes_of(
         changed = tuple(field for part in parts for field in part.schedule)
         words = ", ".join(f"{part.name} {part.change}" for part in parts)
         name = INSTRUCTION if instruction else WHOLE_SCHEDULE
-        machine.append(Cause(name, ("mma",) if instruction else (), changed, words))
+        machine.append(Cause(name, instruction, changed, words or "the same words"))
     return tuple(machine)
 
 
@@ -131,12 +132,13 @@ def one_row(problem: Any, schedule: Mapping[str, int], gpu: Any) -> Rows:
     return make_rows([problem], [schedule], [replace(gpu, **off)])
 
 
-def _machine_causes(gpu_a: Any, gpu_b: Any) -> list[Cause]:
+def _machine_causes(gpu_a: Any, gpu_b: Any, without: Sequence[str]) -> list[Cause]:
     named = {name for own in MACHINE.values() for name in own}
     groups = {**MACHINE, LATENCY: tuple(name for name in latencies(gpu_a) if name not in named)}
     found = []
     for name, own in groups.items():
-        kept = tuple(field for field in own if _differs(getattr(gpu_a, field), getattr(gpu_b, field)))
+        changed = (field for field in own if field not in without)
+        kept = tuple(field for field in changed if _differs(getattr(gpu_a, field), getattr(gpu_b, field)))
         if kept:
             words = (f"{field} {_number(gpu_a, field)} -> {_number(gpu_b, field)}" for field in kept)
             found.append(Cause(name, kept, (), ", ".join(words)))

@@ -145,11 +145,10 @@ def elasticities_of(
     for place in np.flatnonzero(base["reason"] != 0).tolist():
         costs = {name: values[0] for name, values in precise_costs(rows.take(np.array([place]))).items()}
         raise UserError(
-            f"the schedule cannot run on {problems[place].shape}: "
+            f"the schedule cannot run {problems[place].shape}: "
             f"{why_not(problems[place], runs[place], costs, gpus[place])}"
         )
-    names = np.array(number_names(rows.gpu), object)
-    columns = _columns(rows, names, base, bottlenecks, clock)
+    columns = elasticity_columns(rows, base, bottlenecks=bottlenecks, clock=clock)
     found = []
     for place, (problem, schedule) in enumerate(zip(problems, runs, strict=True)):
         table = pd.DataFrame({name: values[place] for name, values in columns.items()})
@@ -161,10 +160,18 @@ def elasticities_of(
     return found
 
 
-def _columns(
-    rows: Rows, names: np.ndarray, base: Mapping[str, np.ndarray], bottlenecks: bool, clock: str
-) -> dict[str, Any]:
-    """Column -> [rows][numbers]."""
+def elasticity_columns(
+    rows: Rows, base: Mapping[str, np.ndarray], *, bottlenecks: bool = True, clock: str = "boost"
+) -> dict[str, np.ndarray]:
+    """The columns of the tables of many kernels: name -> array[rows, numbers], numbers in the record's order.
+
+    Args:
+        rows: of `dse.studies.precise_costs`.
+        base: `latency_slopes(rows)`.
+        bottlenecks: whether the distance to the next bottleneck is looked for.
+        clock: that the GPUs are bound to.
+    """
+    names = np.array(number_names(rows.gpu), object)
     shape = (len(rows), len(names))
     at, which = (each.reshape(-1) for each in np.indices(shape))
     every, number = rows.take(at), names[which]
