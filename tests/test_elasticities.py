@@ -15,7 +15,7 @@ from dse.api import ask, make_job
 from dse.content.gpu import load_gpu
 from dse.errors import UserError
 from dse.schedule_text import FIELDS, parse_schedule
-from dse.studies.elasticities import elasticities, elasticities_of, elasticity_columns
+from dse.studies.elasticities import KINK, elasticities, elasticities_of, elasticity_columns
 from dse.studies.gpu_numbers import POWERS, RATES, STEPS, latencies, moved
 from dse.studies.next_bottleneck import NO_FIT, bottleneck_words
 from dse.studies.precise_costs import Rows, frozen_latencies, latency_slopes, make_rows, number_names
@@ -63,7 +63,7 @@ def test_elasticities_are_those_of_jax_grad():
     for place, name in enumerate(names):
         smooth = table["kind"][:, place] == "smooth"
         expected = (np.asarray(gradient[name]) * getattr(rows.gpu, name))[smooth]
-        np.testing.assert_allclose(table["elasticity"][smooth, place], expected, rtol=1e-7, atol=1e-10, err_msg=name)
+        np.testing.assert_allclose(table["elasticity"][smooth, place], expected, rtol=1e-7, atol=KINK, err_msg=name)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -29,8 +29,8 @@ from .precise_costs import Rows, frozen_latencies, latency_slopes, make_rows, nu
 if TYPE_CHECKING:
     import pandas as pd
 
-STEP_LOG = 1e-6  # of the finite differences, in the logarithm: rounding and curvature are then below 1e-8 and 1e-4
-KINK = 1e-3  # one-sided elasticities that differ by more are those of a kink
+STEP_LOG = 1e-7  # of the finite differences, in the logarithm: rounding is then below 1e-7, curvature below 1e-5
+KINK = 1e-4  # one-sided elasticities that differ by more are those of a kink
 
 COLUMNS: dict[str, tuple[str, str]] = {  # name -> (unit, meaning)
     "number": ("text", "number of the GPU, as --set takes it"),
