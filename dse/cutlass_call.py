@@ -9,6 +9,7 @@ What a call does not show, but CUTLASS does:
 * Panels (`--swizzle_size`) are as wide as the grid allows: 8 needs 6 tiles on the shorter side, 4 needs 3, 2 needs 2;
   of CUTLASS 2, which cuts panels of columns, the columns count.
 * sm90 kernels that are not persistent have no tile scheduler: their grid is walked along m.
+* The library's sm90 and CUTLASS 2 kernels write D column-major (`dse.cutlass_library`); the product is the same.
 * A split of sm90 and sm100 is the stream-K scheduler's, with `--split_k_slices`. sm100 kernels are persistent, with
   the epilogue under the next tile's main loop.
 """
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .content.dtypes import DTYPE_BYTES
+from .cutlass_library import not_in_library
 from .schedule_text import EPILOGUES, FIELDS, distinct_raster
 
 TYPES = {"bf16": "bf16", "fp16": "f16", "fp8": "e4m3", "int8": "s8", "tf32": "f32", "fp32": "f32", "int32": "s32"}
@@ -57,14 +59,17 @@ def call_of(schedule: Mapping[str, int], problem: Any, family: str, accumulator:
     if obstacle:
         return obstacle
     if family == "mma_sync":
-        return _call_2x(_panel_along_m(at, problem), problem, accumulator)
+        panelled = _panel_along_m(at, problem)
+        return (
+            _not_2x(panelled, problem)
+            or not_in_library(at, problem, family)
+            or _call_2x(panelled, problem, accumulator)
+        )
     kind, missing = _sm90_schedule(at) if family == "wgmma" else _sm100_schedule(at)
-    if (
-        not missing
-        and at["persistent"] | (at["split_k"] > 1)
-        and at["swizzle"] != narrowed_panel(at["swizzle"], _short(at, problem))
-    ):
+    scheduled = at["persistent"] or at["split_k"] > 1
+    if not missing and scheduled and at["swizzle"] != narrowed_panel(at["swizzle"], _short(at, problem)):
         missing = "a raster panel that CUTLASS narrows on a grid of so few tiles"
+    missing = missing or not_in_library(at, problem, family)
     return missing or _call_3x(at, problem, family, accumulator, kind)
 
 
@@ -140,7 +145,8 @@ def _call_3x(at: Mapping[str, int], problem: Any, family: str, accumulator: str,
     tile = f"{tile_m}x{at['tile_n']}x{at['tile_k']}"
     cluster = f"{at['cluster_m']}x{at['cluster_n']}x1"
     sm = "90" if family == "wgmma" else "100"
-    name = f"cutlass3x_sm{sm}_tensorop_{core}_{types}_{tile}_{cluster}_0_{problem.layout}t_align{_align(problem)}"
+    layouts = f"{problem.layout}{out_layout(family)}"
+    name = f"cutlass3x_sm{sm}_tensorop_{core}_{types}_{tile}_{cluster}_0_{layouts}_align{_align(problem)}"
     arguments = {"op_class": "tensorop", "accum": ACCUMULATORS[accumulator][0]}
     if family == "wgmma":
         arguments |= {f"cta_{axis}": at[f"tile_{axis}"] for axis in "mnk"}
@@ -157,7 +163,7 @@ def _panel_along_m(at: Mapping[str, int], problem: Any) -> dict[str, int]:
     return {**at, "raster_along_n": 0, "swizzle": wide_enough[0]}
 
 
-def _call_2x(at: Mapping[str, int], problem: Any, accumulator: str) -> CutlassCall | str:
+def _not_2x(at: Mapping[str, int], problem: Any) -> str:
     columns = -(-problem.n // at["tile_n"])
     unlike = (
         (at["persistent"], "a persistent or stream-K CUTLASS 2 kernel"),
@@ -170,9 +176,10 @@ def _call_2x(at: Mapping[str, int], problem: Any, accumulator: str) -> CutlassCa
             "a raster panel that CUTLASS narrows on a grid of so few tiles",
         ),
     )
-    for met, what in unlike:
-        if met:
-            return what
+    return next((what for met, what in unlike if met), "")
+
+
+def _call_2x(at: Mapping[str, int], problem: Any, accumulator: str) -> CutlassCall:
     accumulated, letter = ACCUMULATORS[accumulator]
     k = int(INSTRUCTION_K_BYTES / DTYPE_BYTES[problem.dtype])
     dtype, out = TYPES[problem.dtype], TYPES[problem.out_dtype]
@@ -186,6 +193,12 @@ def _call_2x(at: Mapping[str, int], problem: Any, accumulator: str) -> CutlassCa
     arguments |= {f"cta_{axis}": at[f"tile_{axis}"] for axis in "mnk"} | {"stages": at["stages"]}
     arguments |= {"warps_m": at["warps_m"], "warps_n": at["warps_n"], "warps_k": 1}
     return CutlassCall(name, {**arguments, "swizzle_size": at["swizzle"], **_split(at, "parallel")})
+
+
+def out_layout(family: str) -> str:
+    """The layout of C and D in the library's kernels: "t", row-major, as problems have it, or "n", column-major, where
+    there is no other."""
+    return "t" if family == "tcgen05" else "n"
 
 
 def _c_type(problem: Any) -> str:

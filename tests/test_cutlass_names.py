@@ -1,11 +1,21 @@
 """Exported profiler calls, read by an independent checker of CUTLASS's documented names and arguments."""
 
 import re
+from itertools import product
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles.cutlass_names import LAYOUTS, TYPES, Kernel, parse_call, parse_name, selected
+from oracles.cutlass_names import (
+    LAYOUTS,
+    SM80_TILES,
+    SM90_TILES,
+    TYPES,
+    Kernel,
+    parse_call,
+    parse_name,
+    selected,
+)
 
 from dse.content.dtypes import DTYPE_BYTES
 from dse.content.space import load_space
@@ -76,18 +86,20 @@ def _agree(kernel: Kernel, kernels: str, flags: dict, at: dict, problem, family:
     assert not at["sms_free"]
     for axis in "mnk":
         assert int(flags.get(f"cta_{axis}", at[f"tile_{axis}"])) == at[f"tile_{axis}"]
+    stored = "column" if family != "tcgen05" else "row"
     if family == "mma_sync":
         assert (int(flags["warps_m"]), int(flags["warps_n"])) == (at["warps_m"], at["warps_n"])
         assert kernel.stages == at["stages"]
-        assert flags["C"] == f"{out}:row"
+        assert flags["C"] == f"{out}:{stored}"
         assert (at["persistent"], at["epilogue"]) == (0, 1)
         panel = at | {"raster_along_n": 0, "swizzle": int(flags["swizzle_size"])}
         assert distinct_raster(panel, problem.m, problem.n) == at
         return
     assert kernel.stages == 0
-    assert kernel.layouts[2] == "t"
+    assert LAYOUTS[kernel.layouts[2]] == stored
     assert kernel.types[3] == (out if problem.beta else "void")
-    assert flags["C"] == (f"{out}:row" if problem.beta else "void")
+    assert flags["C"] == f"{out if problem.beta else 'void'}:{stored}"
+    assert flags["D"] == f"{out}:{stored}"
     assert kernel.cluster == (at["cluster_m"], at["cluster_n"], 1)
     assert flags["raster_order"] == ("along_n" if at["raster_along_n"] else "along_m")
     assert int(flags["swizzle_size"]) == at["swizzle"]
@@ -158,7 +170,7 @@ def test_panels_are_as_wide_as_the_grid_allows():
         "cluster_n": 1,
         "persistent": 1,
     }
-    at |= {"raster_along_n": 1, "swizzle": 8, "split_k": 1, "stream_k": 0, "epilogue": 1, "warps_m": 8}
+    at |= {"tile_k": 64, "raster_along_n": 1, "swizzle": 8, "split_k": 1, "stream_k": 0, "epilogue": 1, "warps_m": 8}
     assert isinstance(call_of(at, gemm_problem("4096x4096x4096"), "wgmma", "fp32"), CutlassCall)
     narrow = gemm_problem("4096x640x4096")  # five columns: CUTLASS takes panels of 4
     assert call_of(at, narrow, "wgmma", "fp32") == "a raster panel that CUTLASS narrows on a grid of so few tiles"
@@ -216,3 +228,71 @@ def test_calls_that_cannot_be_read_say_why(kernel, arguments, said):
 def test_types_have_the_bytes_of_ours():
     for ours, theirs in ELEMENTS.items():
         assert TYPES[theirs] == DTYPE_BYTES[ours]
+
+
+PLAIN = dict.fromkeys(FIELDS, 0) | {"cluster_m": 1, "cluster_n": 1, "swizzle": 1, "split_k": 1, "warps_n": 1}
+SQUARE = gemm_problem("8192x8192x8192")
+COOPERATIVE = {"warps_m": 8, "persistent": 1, "epilogue": 1}
+KINDS = {
+    "_warpspecialized_epi_nosmem": {"warps_m": 4},
+    "_warpspecialized_epi_tma": {"warps_m": 4, "epilogue": 1},
+    "_warpspecialized_pingpong_epi_tma": {"warps_m": 4, "persistent": 1, "epilogue": 2},
+    "_warpspecialized_cooperative_epi_tma": COOPERATIVE,
+    "_stream_k_warpspecialized_cooperative_epi_tma": COOPERATIVE | {"stream_k": 1},
+}
+
+
+@pytest.mark.parametrize("cluster", SM90_TILES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_sm90_kernels_are_exported_exactly_where_the_library_has_them(cluster, kind):
+    about = PLAIN | {"stages": 2, "cluster_m": cluster[0], "cluster_n": cluster[1]} | KINDS[kind]
+    found = set()
+    for m, n, k in product((64, 128, 192, 256), (8, 16, 32, 64, 128, 256), (16, 32, 64, 128, 256, 512)):
+        call = call_of(about | {"tile_m": m, "tile_n": n, "tile_k": k}, SQUARE, "wgmma", "fp32")
+        if isinstance(call, CutlassCall):
+            assert call.kernel.endswith(kind)
+            found.add(f"{m}x{n}x{k}")
+    tiles = set(SM90_TILES[cluster].split())
+    if "cooperative" in kind:
+        tiles = {tile for tile in tiles if int(tile.split("x")[0]) >= 128}
+    assert found == (set() if kind == "_warpspecialized_epi_tma" else tiles)
+
+
+def test_cutlass_2_kernels_are_exported_exactly_where_the_library_has_them():
+    found = set()
+    sides = (16, 32, 64, 128, 256)
+    for m, n, k, stages in product(sides, sides, (16, 32, 64, 128), range(1, 11)):
+        for warps_m, warps_n in product((1, 2, 4), (1, 2, 4)):
+            at = PLAIN | {"tile_m": m, "tile_n": n, "tile_k": k, "stages": stages, "epilogue": 1}
+            call = call_of(at | {"warps_m": warps_m, "warps_n": warps_n}, SQUARE, "mma_sync", "fp32")
+            if isinstance(call, CutlassCall):
+                assert f"{m}x{n}_{k}x{stages}" not in found  # one layout of warps each
+                found.add(f"{m}x{n}_{k}x{stages}")
+    assert found == set(SM80_TILES.split())
+
+
+def test_widths_that_are_no_powers_of_two_need_a_deeper_level():
+    at = PLAIN | COOPERATIVE | {"tile_m": 128, "tile_n": 256, "tile_k": 64, "stages": 4}
+    for tile_n, level in ((256, "max"), (192, "9993")):
+        entries = [Entry(at | {"tile_n": tile_n}, 1e-3, 500.0, "tensor", "index 0")]
+        text = export_cutlass(entries, SQUARE, "wgmma", "fp32", "gpu").text
+        assert f"-DCUTLASS_LIBRARY_INSTANTIATION_LEVEL={level} " in text
+        assert "# The library's kernels for this architecture write D column-major." in text
+
+
+@pytest.mark.parametrize(
+    ("change", "problem", "family", "said"),
+    [
+        ({"layout": "nt", "dtype": "fp8"}, {}, "wgmma", "8-bit operands in layout nt (the library has tn)"),
+        ({"out_dtype": "fp32"}, {"tile_m": 256, "tile_n": 256, "tile_k": 64}, "wgmma",
+         "a staged epilogue that the library counts as too large"),
+        ({}, {"tile_k": 32}, "tcgen05", "a K-step other than 128 bytes (the library's sm100 kernels have no other)"),
+        ({}, {"tile_n": 16, "cta_pair": 1, "cluster_m": 2}, "tcgen05", "a tile_n that is no multiple of 32"),
+        ({"dtype": "int8", "out_dtype": "int32"}, {"tile_n": 40, "tile_k": 128}, "wgmma",
+         "a tile_n that the library does not have"),
+    ],
+)  # fmt: skip
+def test_what_the_library_does_not_have(change, problem, family, said):
+    at = PLAIN | COOPERATIVE | {"tile_m": 128, "tile_n": 256, "tile_k": 64, "stages": 2}
+    at |= {"warps_m": 4, "epilogue": 2} if family == "tcgen05" else {}
+    assert call_of(at | problem, gemm_problem("4096x4096x4096", **change), family, "fp32") == said

@@ -70,9 +70,22 @@ def test_presets_hold_what_their_target_can_say(family, preset):
     else:
         said = [call_of(at, PROBLEM, family, "fp32") for at in drawn]
         rest = {
-            "mma_sync": {"a raster along n (CUTLASS 2 swizzles along m)"},
-            "tcgen05": {"a persistent tcgen05 kernel without overlapped epilogue"},
-            "wgmma": {"a raster other than along_m:1 of a kernel that is not persistent"},
+            "mma_sync": {
+                "a raster along n (CUTLASS 2 swizzles along m)",
+                "a tile, K-step and stages that no CUTLASS 2 kernel of the library has",
+                "warps that no CUTLASS 2 kernel of this tile has",
+            },
+            "tcgen05": {
+                "a persistent tcgen05 kernel without overlapped epilogue",
+                "a K-step other than 128 bytes (the library's sm100 kernels have no other)",
+            },
+            "wgmma": {
+                "a raster other than along_m:1 of a kernel that is not persistent",
+                "a K-step other than 128, 256 or 512 bytes (the library's sm90 kernels have no other)",
+                "a K-step that the library counts as too deep for the tile",
+                "a staged epilogue of a kernel that is not persistent",
+                "two warpgroups on 64 rows",
+            },
         }[family]
     assert {why for why in said if isinstance(why, str)} <= rest
 
@@ -80,8 +93,9 @@ def test_presets_hold_what_their_target_can_say(family, preset):
 @pytest.mark.parametrize(("family", "preset"), EXPORTED)
 def test_what_a_preset_finds_can_be_exported(family, preset, tmp_path, capsys):
     gpu = {"wgmma": "h200_sxm", "tcgen05": "b200_sxm", "mma_sync": "a100_sxm"}[family]
+    depth = "128B" if preset.startswith("cutlass") and family != "mma_sync" else "64B,128B"
     words = ["sweep", "gemm", "--shape", "2048x2048x4096", "--gpu", gpu, "--preset", preset, "--out", tmp_path / "run"]
-    words += ["--axis", "tile_n=64,128", "--axis", "tile_k=64B,128B", "--axis", "stages=3,4"]
+    words += ["--axis", "tile_n=64,128", "--axis", f"tile_k={depth}", "--axis", "stages=3,4", "--top", "500"]
     assert answer(capsys, *words, "--quiet")[0] == 0
     code, _, err = answer(capsys, "export", tmp_path / "run", "--to", preset.partition("_")[0], "--count", "5")
     assert code == 0
@@ -120,7 +134,7 @@ def test_a_known_kernel_gets_its_published_name():
     call = call_of(at, problem, "wgmma", "fp32")
     assert isinstance(call, CutlassCall)
     assert call.kernel == (
-        "cutlass3x_sm90_tensorop_gemm_f16_f16_f32_void_f16_128x256x64_2x1x1_0_tnt_align8"
+        "cutlass3x_sm90_tensorop_gemm_f16_f16_f32_void_f16_128x256x64_2x1x1_0_tnn_align8"
         "_warpspecialized_cooperative_epi_tma"
     )
     pair = at | {"tile_n": 256, "cta_pair": 1, "warps_m": 4, "epilogue": 2}
@@ -186,7 +200,7 @@ def test_the_module_is_python_and_says_what_was_predicted(run, capsys):
 
 
 def test_a_count_is_of_what_can_be_said_and_the_front_goes_on():
-    good = PRESETS["wgmma"].schedule(0) | {"tile_m": 128, "tile_n": 128, "epilogue": 1, "swizzle": 1}
+    good = PRESETS["wgmma"].schedule(0) | {"tile_m": 128, "tile_n": 128, "tile_k": 64, "epilogue": 1, "swizzle": 1}
     said = [Entry(good, 1e-3, 500.0, "tensor", f"index {place}") for place in range(4)]
     odd = Entry(good | {"stream_k": 1, "persistent": 1, "epilogue": 2}, 1e-3, 500.0, "tensor", "index 9")
 

@@ -8,8 +8,8 @@
 
 What the target cannot express is left out and counted; `dse rank FILE` reads what was written back to the same
 schedules. Where the best that the run kept are too few for --count, the front goes on, by latency. For more that the
-target can express, sweep with --preset triton or cutlass (for TileLang: triton, --axis launch=data_parallel:staged),
-and with --top 1000 for --distinct.
+target can express, sweep with --preset triton (for TileLang add --axis launch=data_parallel:staged) or with --preset
+cutlass --axis tile_k=128B, and with --top 1000 for --distinct.
 """
 
 import argparse

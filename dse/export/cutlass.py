@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ..cutlass_call import ARCHITECTURES, TYPES, CutlassCall, call_of
+from ..cutlass_call import ARCHITECTURES, TYPES, CutlassCall, call_of, out_layout
+from ..cutlass_library import instantiation_level
 from .choose import Group, choose
 from .entry import Entry, Exported
 from .text import comment, exported
@@ -38,15 +39,18 @@ def export_cutlass(
 
     chosen = choose(entries, express, count, fallback, group)
     kernels = list(dict.fromkeys(call.kernel for _, call in chosen.made))
+    level = instantiation_level([entry.schedule for entry, _ in chosen.made], family)
+    columns = ["The library's kernels for this architecture write D column-major."] if out_layout(family) == "n" else []
     head = comment(
         [
             f"GEMM {problem.shape} {problem.dtype} on {gpu_name}, {family}: predicted by tilesweep, best first.",
             *what_if,
             "Build the kernels with",
-            f"  cmake .. -DCUTLASS_NVCC_ARCHS={ARCHITECTURES[family]} -DCUTLASS_LIBRARY_INSTANTIATION_LEVEL=max \\",
+            f"  cmake .. -DCUTLASS_NVCC_ARCHS={ARCHITECTURES[family]} -DCUTLASS_LIBRARY_INSTANTIATION_LEVEL={level} \\",
             f'    -DCUTLASS_LIBRARY_KERNELS="{",".join(kernels)}"',
             "The profiler picks --stages from what it built; it reports kernels that were built with another number as",
             "not run.",
+            *columns,
         ],
         chosen,
     )
@@ -63,9 +67,10 @@ def _problem_arguments(problem: Any, family: str) -> dict[str, Any]:
     a, b = (layouts[letter] for letter in problem.layout)
     dtype, out = TYPES[problem.dtype], TYPES[problem.out_dtype]
     tensors = {"A": f"{dtype}:{a}", "B": f"{dtype}:{b}"}
+    stored = layouts[out_layout(family)]
     if family == "mma_sync":
-        tensors["C"] = f"{out}:row"  # CUTLASS 2: C and D are of one type
+        tensors["C"] = f"{out}:{stored}"  # CUTLASS 2: C and D are of one type
     else:
-        tensors |= {"C": f"{out}:row" if problem.beta else "void", "D": f"{out}:row"}
+        tensors |= {"C": f"{out if problem.beta else 'void'}:{stored}", "D": f"{out}:{stored}"}
     sizes = {"m": problem.m, "n": problem.n, "k": problem.k, "batch_count": problem.batch}
     return sizes | tensors | {"alpha": 1, "beta": int(problem.beta)}

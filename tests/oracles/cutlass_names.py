@@ -31,6 +31,25 @@ VALUES = {
     "swizzle_size": ("1", "2", "4", "8"),
     "accum": tuple(TYPES),
 }
+# What the generator of CUTLASS 4.2 emits for bf16 in, fp32 accumulation, bf16 out, layout tn, 16-byte alignment
+# (python/cutlass_library/generator.py --operations gemm --architectures 90a --kernels FILTER --instantiation-level max
+# --selected-kernel-list FILE, and the same for 80, run once): tiles of sm90's kernels by cluster, the cooperative ones
+# being those of 128 rows and more; and the tiles of its CUTLASS 2 kernels, with their stages.
+SM90_TILES = {
+    (1, 1): "64x16x64 64x16x128 64x16x256 64x32x64 64x32x128 64x32x256 64x64x64 64x64x128 64x64x256 64x128x64 "
+    "64x128x128 64x256x64 64x256x128 128x16x64 128x16x128 128x32x64 128x32x128 128x64x64 128x64x128 128x128x64 "
+    "128x128x128 128x256x64 128x256x128 256x16x64 256x16x128 256x32x64 256x32x128 256x64x64 256x64x128 256x128x64 "
+    "256x128x128 256x256x64",
+    (4, 1): "64x16x64 64x16x128 64x32x64 64x32x128 64x64x64 64x64x128 64x128x64 64x128x128 64x256x64 128x16x64 "
+    "128x16x128 128x32x64 128x32x128 128x64x64 128x64x128 128x128x64 128x128x128 128x256x64 256x16x64 256x16x128 "
+    "256x32x64 256x32x128 256x64x64 256x64x128 256x128x64 256x128x128 256x256x64",
+}
+SM80_TILES = (
+    "256x128_32x3 128x256_32x3 256x64_32x3 256x64_32x4 64x256_32x4 128x128_32x3 128x128_32x4 128x128_32x5 128x64_32x6 "
+    "64x128_32x6 64x64_32x10 256x128_64x3 128x256_64x3 256x64_64x4 64x256_64x4 128x128_64x4 256x64_64x3 64x256_64x3 "
+    "128x128_64x3 128x64_64x3 64x128_64x3 64x64_64x5"
+)
+
 TENSORS, SCALARS = ("A", "B", "C", "D"), ("alpha", "beta")
 
 
@@ -82,7 +101,9 @@ def parse_call(line: str) -> tuple[str, dict[str, str]]:
             assert value in VALUES[name], (name, value)
         elif name in TENSORS:
             element, colon, layout = value.partition(":")
-            assert value == "void" or (element in TYPES and colon and layout in LAYOUTS.values()), (name, value)
+            assert element in (*TYPES, "void"), (name, value)
+            assert colon, (name, value)
+            assert layout in LAYOUTS.values(), (name, value)
         else:
             assert name in SCALARS, name
             float(value)
