@@ -69,7 +69,7 @@ def _figure(facts: RunFacts, points: FrontPoints) -> Figure:
     else:
         message += " It has no knee."
     return Figure(
-        "front",
+        "front-points",
         f"{quantity_name(points.objectives[0]).capitalize()} against what it costs",
         message,
         lambda figure: draw_front(figure, points),

@@ -49,7 +49,7 @@ def _figure(facts: RunFacts) -> Figure:
         more=f"{len(run.front) - len(data):,} more are in front.parquet" if len(run.front) > len(data) else "",
     )
     return Figure(
-        "roofline",
+        "roofline-candidates",
         "Candidates under the roofs",
         message,
         lambda figure: draw_roofline(figure, roof, front, top),

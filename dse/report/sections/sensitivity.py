@@ -42,7 +42,7 @@ def _figure(found: Elasticities) -> Figure:
     small = f"Below {NEGLIGIBLE:g} in size: {counted(len(found.table) - len(rows), 'number')}."
     message = f"Bound now: {found.bound}. The largest elasticities: {said}. {small}{nearest}"
     return Figure(
-        "sensitivity",
+        "sensitivity-tornado",
         "Elasticity of the latency, the largest first",
         message,
         lambda figure: draw_tornado(figure, levers),

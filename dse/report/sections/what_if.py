@@ -116,7 +116,7 @@ def _figure(curves: tuple[Curve, ...]) -> Figure:
         frozenset({1, 2, 3, 4}),
     )
     return Figure(
-        "what-if",
+        "what-if-curves",
         "Latency against the machine's numbers: tuned anew, and the schedule kept",
         " ".join(map(_said, curves)),
         lambda figure: draw_curves(figure, curves),
