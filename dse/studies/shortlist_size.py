@@ -211,13 +211,18 @@ def draw_chances(answer: RunShortlist, path: str | os.PathLike[str]) -> None:
 
 
 def _greedy(near_best: np.ndarray, order: np.ndarray, most: int) -> list[int]:
-    """Places in the order in which they cover most draws not yet covered; of equal ones the predicted fastest."""
-    cover = np.ascontiguousarray(near_best[:, order])
-    left, chosen = cover.astype(np.float32), []
-    while len(chosen) < min(most, cover.shape[1]) and len(left):
-        best = int(left.sum(axis=0).argmax())
-        chosen.append(best)
-        left = left[left[:, best] == 0]
+    """Places in the order in which they cover most draws not yet covered; of equal ones the predicted fastest. Where
+    all are covered, they are covered once more: the draws are a sample."""
+    cover = near_best[:, order].astype(np.float32)
+    left, chosen = cover, []
+    while len(chosen) < min(most, cover.shape[1]):
+        if not len(left):
+            cover[:, chosen] = 0.0
+            left = cover
+        counts = left.sum(axis=0)
+        counts[chosen] = -1.0
+        chosen.append(int(counts.argmax()))
+        left = left[left[:, chosen[-1]] == 0.0]
     return [int(order[place]) for place in chosen]
 
 
