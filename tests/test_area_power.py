@@ -14,7 +14,7 @@ from dse.content import list_gpus, load_gpu
 from dse.content.datum import KINDS
 from dse.content.silicon import FOLDER, load_silicon
 from dse.errors import UserError
-from dse.studies.area_power import AREA_FIELDS, LABEL, area_mm2, area_power, power_w
+from dse.studies.area_power import AREA_FIELDS, LABEL, area_mm2, area_power, known_area_power, power_w
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "area-and-power.md"
@@ -155,6 +155,7 @@ def test_power_goes_with_clock_rates_and_area():
 
 
 def test_power_of_a_kernel():
+    assert known_area_power(load_gpu("h200_sxm")) == area_power(load_gpu("h200_sxm"))
     gpu = load_gpu("h200_sxm")
     assert area_power(gpu).kernel_power_w(1.0, 2e-3) == pytest.approx(500.0)
     fast = changed("h200_sxm", boost_hz=1.2)
@@ -178,7 +179,7 @@ def test_a_gpu_without_a_known_die_is_refused(tmp_path):
     path.write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match=r"no die is known for the GPU 'other'; known: a100_sxm, b200_sxm, .* DSE_PATH"):
         area_power(load_gpu(path))
-    assert load_silicon().found(load_gpu(path)) is None
+    assert known_area_power(load_gpu(path)) is None
 
 
 MINE = """

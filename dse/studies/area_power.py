@@ -119,6 +119,12 @@ def area_power(gpu: GpuFile, silicon: Silicon | None = None) -> AreaPower:
     )
 
 
+def known_area_power(gpu: GpuFile, silicon: Silicon | None = None) -> AreaPower | None:
+    """As `area_power`, but None where no die is known for the GPU."""
+    known = silicon or load_silicon()
+    return area_power(gpu, known) if known.found(gpu) else None
+
+
 def area_mm2(gpu: GpuFile) -> dict[str, float]:
     """Block -> mm2 of a GPU; their sum is its area. Raises as `area_power`."""
     return dict(area_power(gpu).areas_mm2)

@@ -24,9 +24,10 @@ from ..paired import paired_costs
 from ..platform import configure_jax
 from ..progress import Progress
 from ..question import Question, ask
-from .area_power import LABEL, AreaPower, area_power
+from .area_power import LABEL, AreaPower, known_area_power
 from .improvable import LESS, Knob, knobs_of
-from .target_search import Machines, Point, Smallest, Tuned, check_runs, smallest_changes
+from .target_search import Smallest, smallest_changes
+from .tuned_machines import Machines, Point, Tuned, check_runs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -264,7 +265,7 @@ def _changes(machines: Machines, now: Tuned, found: Sequence[Smallest]) -> list[
     tuned = machines.tune(points)
     binds, energy_j = _bounds(machines, points, tuned)
     gpus = [machines.gpu(point) for point in points]
-    priced = [area_power(gpu, known) if known.found(gpu) else None for gpu in gpus]
+    priced = [known_area_power(gpu, known) for gpu in gpus]
     powers = [
         about.kernel_power_w(joules, then.total_s) if about else None
         for about, joules, then in zip(priced, energy_j, tuned, strict=True)
