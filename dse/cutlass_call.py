@@ -2,7 +2,9 @@
 
 Names follow the profiler's documentation ("CUTLASS 3.0 GEMM procedural names"): architecture, types of A, B,
 accumulator, C and D, tile, cluster, stages (0: chosen by the collective builder), layouts, alignment, then tile
-scheduler, mainloop and epilogue. What a kernel's name leaves open (stages, launch order, split) is an argument.
+scheduler, mainloop and epilogue. What a kernel's name leaves open (launch order, split) is an argument. The library
+builds CUTLASS 3 kernels with one number of stages, the most that fit, and `--stages` would only filter by it; so the
+schedule's own number goes into a tag, a column of the profiler's output.
 
 What a call does not show, but CUTLASS does:
 
@@ -26,6 +28,7 @@ TYPES = {"bf16": "bf16", "fp16": "f16", "fp8": "e4m3", "int8": "s8", "tf32": "f3
 ACCUMULATORS = {"fp32": ("f32", "s"), "fp16": ("f16", "h"), "int32": ("s32", "i")}
 ARCHITECTURES = {"wgmma": "90a", "tcgen05": "100a", "mma_sync": "80"}
 SWIZZLES = (1, 2, 4, 8)
+STAGES_TAG = "predicted_stages"
 INSTRUCTION_K_BYTES = 32
 DIRECT, STAGED, OVERLAPPED = range(len(EPILOGUES))
 
@@ -150,7 +153,8 @@ def _call_3x(at: Mapping[str, int], problem: Any, family: str, accumulator: str,
     arguments = {"op_class": "tensorop", "accum": ACCUMULATORS[accumulator][0]}
     if family == "wgmma":
         arguments |= {f"cta_{axis}": at[f"tile_{axis}"] for axis in "mnk"}
-    arguments |= {"cluster_m": at["cluster_m"], "cluster_n": at["cluster_n"], "cluster_k": 1, "stages": at["stages"]}
+    arguments |= {"cluster_m": at["cluster_m"], "cluster_n": at["cluster_n"], "cluster_k": 1}
+    arguments |= {"tags": f"{STAGES_TAG}:{at['stages']}"}
     return CutlassCall(name + kind, arguments | _order(at) | _split(at, "serial"))
 
 

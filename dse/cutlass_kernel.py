@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from .cutlass_call import DIRECT, OVERLAPPED, STAGED, TYPES, CutlassCall, narrowed_panel
+from .cutlass_call import DIRECT, OVERLAPPED, STAGED, STAGES_TAG, TYPES, CutlassCall, narrowed_panel
 from .errors import UserError
 from .schedule_text import FIELDS, default_warps
 
@@ -29,8 +29,8 @@ def schedule_of(call: CutlassCall, problem: Any, where: str) -> tuple[str, dict[
     """The instruction family and the schedule of a profiler call.
 
     Args:
-        call: a kernel's name, or a filter as `call_of` writes it; `stages` and what else the name leaves open stand
-            among the arguments.
+        call: a kernel's name, or a filter as `call_of` writes it; `stages`, or the tag that `call_of` writes, and what
+            else the name leaves open stand among the arguments.
         problem: the user's problem; decides the launch order where CUTLASS does.
         where: for messages.
 
@@ -119,7 +119,7 @@ def _schedule_3x(match: re.Match[str], call: CutlassCall, where: str) -> tuple[s
     for axis in ("cluster_m", "cluster_n"):  # a cluster chosen at run time is 0 in the name
         at[axis] = int(match[axis]) or _whole(call, axis, where)
     slices = _whole(call, "split_k_slices", where, 1)
-    at |= {"stages": _whole(call, "stages", where), "split_k": slices, "warps_n": 1}
+    at |= {"stages": _stages(call, where), "split_k": slices, "warps_n": 1}
     if slices > 1 and not kind["split"]:
         raise UserError(f"{where}: split_k_slices={slices} of a kernel without _stream_k, which splits nothing")
     at |= {"persistent": int(slices == 1), "stream_k": int(bool(kind["split"]) and slices == 1)}
@@ -145,6 +145,13 @@ def _schedule_2x(match: re.Match[str], call: CutlassCall, where: str) -> dict[st
         "split_k": _whole(call, "split_k_slices", where, 1),
         "epilogue": STAGED,
     }
+
+
+def _stages(call: CutlassCall, where: str) -> int:
+    tags = dict(tag.split(":", 1) for tag in str(call.arguments.get("tags", "")).split(",") if ":" in tag)
+    if "stages" not in call.arguments and STAGES_TAG in tags:
+        return _number(tags[STAGES_TAG], STAGES_TAG, where)
+    return _whole(call, "stages", where)
 
 
 def _whole(call: CutlassCall, name: str, where: str, default: int | None = None) -> int:

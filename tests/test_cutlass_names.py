@@ -45,7 +45,7 @@ def problems(draw):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(data=st.data(), problem=problems())
 def test_every_exported_line_is_a_documented_call_that_agrees_with_its_schedule(family, data, problem):
     space = data.draw(st.sampled_from(SPACES[family]))
@@ -78,7 +78,11 @@ def _agree(kernel: Kernel, kernels: str, flags: dict, at: dict, problem, family:
     assert kernel.layouts[:2] == problem.layout
     assert kernel.align * TYPES[kernel.types[0]] <= 16
     assert kernel.tile == ((1 + at["cta_pair"]) * at["tile_m"], at["tile_n"], at["tile_k"])
-    assert int(flags["stages"]) == at["stages"]
+    if family == "mma_sync":
+        assert int(flags["stages"]) == at["stages"]
+    else:  # the library's own number runs; the schedule's is a column beside it
+        assert "stages" not in flags
+        assert flags["tags"] == f"predicted_stages:{at['stages']}"
     assert (flags["m"], flags["n"], flags["k"]) == (str(problem.m), str(problem.n), str(problem.k))
     assert float(flags["beta"]) == problem.beta
     assert int(flags.get("split_k_slices", 1)) == at["split_k"]
@@ -150,7 +154,7 @@ def test_a_filter_runs_one_kind_of_kernel_only():
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=60)
 @given(data=st.data(), problem=problems())
 def test_a_call_reads_back_to_its_schedule(family, data, problem):
     space = data.draw(st.sampled_from(SPACES[family]))
@@ -269,6 +273,14 @@ def test_cutlass_2_kernels_are_exported_exactly_where_the_library_has_them():
                 assert f"{m}x{n}_{k}x{stages}" not in found  # one layout of warps each
                 found.add(f"{m}x{n}_{k}x{stages}")
     assert found == set(SM80_TILES.split())
+
+
+def test_schedules_that_differ_in_their_stages_are_one_call_of_the_profiler():
+    at = PLAIN | COOPERATIVE | {"tile_m": 128, "tile_n": 256, "tile_k": 64}
+    entries = [Entry(at | {"stages": stages}, 1e-3, 500.0, "tensor", f"index {stages}") for stages in (3, 4, 2)]
+    made = export_cutlass(entries, SQUARE, "wgmma", "fp32", "gpu")
+    assert (made.written, made.skipped) == (1, {"a call that is there, but for its stages": 2})
+    assert "predicted_stages:3" in made.text
 
 
 def test_widths_that_are_no_powers_of_two_need_a_deeper_level():

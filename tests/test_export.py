@@ -200,8 +200,9 @@ def test_the_module_is_python_and_says_what_was_predicted(run, capsys):
 
 
 def test_a_count_is_of_what_can_be_said_and_the_front_goes_on():
-    good = PRESETS["wgmma"].schedule(0) | {"tile_m": 128, "tile_n": 128, "tile_k": 64, "epilogue": 1, "swizzle": 1}
-    said = [Entry(good, 1e-3, 500.0, "tensor", f"index {place}") for place in range(4)]
+    good = PRESETS["wgmma"].schedule(0) | {"tile_m": 128, "tile_n": 128, "tile_k": 64, "epilogue": 1}
+    good |= {"raster_along_n": 1, "swizzle": 1, "warps_m": 8, "persistent": 1}
+    said = [Entry(good | {"swizzle": 2**at}, 1e-3, 500.0, "tensor", f"index {at}") for at in range(4)]
     odd = Entry(good | {"stream_k": 1, "persistent": 1, "epilogue": 2}, 1e-3, 500.0, "tensor", "index 9")
 
     def triton(entries, **options):
@@ -210,7 +211,6 @@ def test_a_count_is_of_what_can_be_said_and_the_front_goes_on():
     def cutlass(entries, **options):
         return export_cutlass(entries, PROBLEM, "wgmma", "fp32", "gpu", **options)
 
-    good["warps_m"], good["persistent"] = 8, 1
     for export in (triton, cutlass):
         made = export([odd, *said], count=2)
         assert (made.written, made.from_front, sum(made.skipped.values())) == (2, 0, 1)

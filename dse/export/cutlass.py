@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ..cutlass_call import ARCHITECTURES, TYPES, CutlassCall, call_of, out_layout
+from ..cutlass_call import ARCHITECTURES, STAGES_TAG, TYPES, CutlassCall, call_of, out_layout
 from ..cutlass_library import instantiation_level
 from .choose import Group, choose
 from .entry import Entry, Exported
@@ -34,13 +34,27 @@ def export_cutlass(
         count, fallback, group: see `dse.export.choose.choose`.
     """
 
+    seen: set[tuple[str, ...]] = set()
+
     def express(entry: Entry) -> CutlassCall | str:
-        return call_of(entry.schedule, problem, family, accumulator)
+        call = call_of(entry.schedule, problem, family, accumulator)
+        if isinstance(call, str):
+            return call
+        runs = (call.kernel, *(f"{name}={value}" for name, value in call.arguments.items() if name != "tags"))
+        if runs in seen:
+            return "a call that is there, but for its stages"
+        seen.add(runs)
+        return call
 
     chosen = choose(entries, express, count, fallback, group)
     kernels = list(dict.fromkeys(call.kernel for _, call in chosen.made))
     level = instantiation_level([entry.schedule for entry, _ in chosen.made], family)
-    columns = ["The library's kernels for this architecture write D column-major."] if out_layout(family) == "n" else []
+    remarks = ["The library's kernels for this architecture write D column-major."] if out_layout(family) == "n" else []
+    if family != "mma_sync":
+        remarks += [
+            "The library builds each kernel with one number of stages, the most that fit, and the calls run it; the",
+            f"number that was predicted is the column {STAGES_TAG} of the profiler's output.",
+        ]
     head = comment(
         [
             f"GEMM {problem.shape} {problem.dtype} on {gpu_name}, {family}: predicted by tilesweep, best first.",
@@ -48,9 +62,7 @@ def export_cutlass(
             "Build the kernels with",
             f"  cmake .. -DCUTLASS_NVCC_ARCHS={ARCHITECTURES[family]} -DCUTLASS_LIBRARY_INSTANTIATION_LEVEL={level} \\",
             f'    -DCUTLASS_LIBRARY_KERNELS="{",".join(kernels)}"',
-            "The profiler picks --stages from what it built; it reports kernels that were built with another number as",
-            "not run.",
-            *columns,
+            *remarks,
         ],
         chosen,
     )

@@ -104,6 +104,8 @@ def parse_call(line: str) -> tuple[str, dict[str, str]]:
             assert element in (*TYPES, "void"), (name, value)
             assert colon, (name, value)
             assert layout in LAYOUTS.values(), (name, value)
+        elif name == "tags":  # --tags=<column:tag,...>: leading columns of the output
+            assert all(tag.count(":") == 1 for tag in value.split(",")), value
         else:
             assert name in SCALARS, name
             float(value)
