@@ -97,6 +97,8 @@ def test_wider_errors_need_longer_lists():
     ("options", "text"),
     [
         ({"within": 1.5}, "within = 1.5 is not allowed: from 0 to below 1, e.g. 0.05 for 5 %"),
+        ({"draws": 0}, "draws = 0 is not allowed: 1 or more"),
+        ({"most": 0}, "most = 0 is not allowed: 1 or more"),
         ({"chance": 1.0}, "chance = 1 is not allowed: above 0, below 1, e.g. 0.95 for 95 %"),
     ],
 )
@@ -213,6 +215,7 @@ def test_shortlist_on_the_command_line(run, tmp_path, capsys):
     ("words", "text"),
     [
         (["--within", "five"], "--within five: write a share, e.g. 5% or 0.05"),
+        (["--seed", "-1"], "seed = -1 is not allowed: 0 or more"),
         (["--chance", "100%"], "chance = 1 is not allowed: above 0, below 1"),
         (["--figure", "s.gif"], "a figure ends in .png, .svg, .pdf"),
     ],

@@ -264,6 +264,7 @@ def test_front_draws_on_the_command_line(run, capsys):
         (["--uncertainty", "l2_bytes_per_s=0.1"], "--uncertainty and --gpu say what is drawn: add --draws 256"),
         (["--draws", "8", "--uncertainty", "l2_bytes_per_s"], "write FIELD=SHARE, e.g. l2_bytes_per_s=0.1 or 10%"),
         (["--draws", "8", "--uncertainty", "a=1", "--uncertainty", "a=1"], "--uncertainty a is given twice"),
+        (["--draws", "8", "--seed", "-1"], "seed = -1 is not allowed: 0 or more"),
         (["--draws", "8", "--uncertainty", "a=1"], "unknown uncertain number 'a'"),
     ],
 )

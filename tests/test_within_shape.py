@@ -105,6 +105,11 @@ def test_log_latencies_are_the_prediction_and_the_error():
     assert np.isposinf(found[:, 2]).all()
 
 
+def test_a_seed_below_0_is_refused():
+    with pytest.raises(UserError, match="seed = -1 is not allowed: 0 or more"):
+        draw_errors(random_schedules(2, 0), 3, -1, model=MODEL)
+
+
 def test_the_packaged_numbers_are_those_of_their_source():
     model = packaged_within_shape()
     assert set(model.rates) == set(RATES)

@@ -1,6 +1,7 @@
 """`dse front RUN --draws N`: what of a front stands when the GPU's numbers are only as good as their sources."""
 
 import argparse
+import sys
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
@@ -25,6 +26,8 @@ def run_draws(arguments: argparse.Namespace) -> int:
         if getattr(arguments, name):
             raise UserError(f"--{name} is of the front of the file's own numbers: leave --draws out, or --{name}")
     opened = open_run(arguments.run)
+    if opened.stale:
+        print("dse: the model has changed since this run; numbers below are today's", file=sys.stderr)
     given = uncertainty_options(arguments.uncertainty)
     gpu = load_gpu(arguments.gpu) if arguments.gpu else None
     progress = not (arguments.quiet or arguments.json)

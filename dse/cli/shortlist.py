@@ -8,6 +8,7 @@ The list is not the top of the ranking: schedules that are alike err alike, so e
 """
 
 import argparse
+import sys
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
@@ -46,6 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.figure:
         check_figure_path(arguments.figure)
     opened = open_run(arguments.run)
+    if opened.stale:
+        print("dse: the model has changed since this run; numbers below are today's", file=sys.stderr)
     found = shortlist_of(opened.job, within, chance, draws=arguments.draws, seed=arguments.seed)
     if arguments.figure:
         draw_chances(found, arguments.figure)

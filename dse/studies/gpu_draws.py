@@ -68,7 +68,12 @@ def draw_gpus(record: Any, uncertain: Mapping[str, float], draws: int, seed: int
         uncertain: field -> relative standard deviation (`uncertainties`).
         draws: how many records.
         seed: equal seeds give equal records.
+
+    Raises:
+        UserError: a seed below 0.
     """
+    if seed < 0:
+        raise UserError(f"seed = {seed} is not allowed: 0 or more")
     columns = {
         name: _in_range(name, float(getattr(record, name)) * _factors(name, deviation, draws, seed))
         for name, deviation in uncertain.items()

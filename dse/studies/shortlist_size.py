@@ -99,6 +99,9 @@ def choose_shortlist(
         raise UserError(f"within = {within:g} is not allowed: from 0 to below 1, e.g. 0.05 for 5 %")
     if not 0.0 < chance < 1.0:
         raise UserError(f"chance = {chance:g} is not allowed: above 0, below 1, e.g. 0.95 for 95 %")
+    for name, value, least in (("draws", draws, 1), ("seed", seed, 0), ("most", most, 1)):
+        if value < least:
+            raise UserError(f"{name} = {value} is not allowed: {least} or more")
     predicted_s = np.asarray(predicted_s, np.float64)
     if not np.isfinite(predicted_s).any():
         raise UserError("no schedule can run, so there is nothing to benchmark")

@@ -135,7 +135,7 @@ def draw_log_latencies(
         float32[draws, schedules], natural logarithms of seconds.
 
     Raises:
-        UserError: no packaged numbers.
+        UserError: no packaged numbers, or a seed below 0.
     """
     with np.errstate(divide="ignore"):
         logs = np.log(np.asarray(predicted_s, np.float64)).astype(np.float32)
@@ -157,6 +157,8 @@ def draw_errors(
     parts share one normal number. The covariance is then sigma^2 exp(-d) exactly, at a cost in proportion to the number
     of schedules (random binning features, Rahimi and Recht 2007).
     """
+    if seed < 0:
+        raise UserError(f"seed = {seed} is not allowed: 0 or more")
     model = model or packaged_within_shape()
     columns = columns_of(schedules)
     count = len(next(iter(columns.values()), ()))
