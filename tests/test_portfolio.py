@@ -201,7 +201,7 @@ def real() -> np.ndarray:
 
     asked = found.questions
     space = make_job(asked[0], "gemm", None, "library", axes).space
-    schedules = fitting(space, found.problems, [asked[0].bound], same_order=True)
+    schedules = fitting(space, found.problems, [asked[0].bound])
     latency_s[:] = space_kernels("wgmma", asked[0].bound, schedules).latencies(found.problems)
     return latency_s
 

@@ -199,7 +199,9 @@ def _leaf_variant(leaf: Leaf, best_s: np.ndarray, weight: np.ndarray, variants: 
     shapes = list(leaf.shapes)
     own = np.flatnonzero(variants.kernel == leaf.kernel)
     slowed = variants.latency_s[shapes][:, own] / best_s[shapes, None]
-    return int(own[(weight[shapes] @ slowed).argmin()])
+    worst = slowed.max(axis=0)
+    usable = worst <= max(1 + LIMIT, float(worst.min()))
+    return int(own[np.where(usable, weight[shapes] @ slowed, np.inf).argmin()])
 
 
 def _held_out(

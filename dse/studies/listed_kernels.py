@@ -11,11 +11,12 @@ import numpy as np
 from ..candidate_files import listed_entries, read_entries
 from ..candidates import Candidate, candidates_of
 from ..content.gpu import GpuFile
+from ..content.space import load_space
 from ..errors import UserError
-from ..job import as_float32
+from ..job import SweepJob
 from ..problem import GemmProblem
 from ..progress import Progress
-from ..schedule_set import listed
+from ..rows import evaluate_schedules
 from ..schedule_text import FIELDS
 from ..triton_config import TritonGpu
 from .kernel_matrix import RUN_TIME_FIELDS, Variants
@@ -105,9 +106,9 @@ class ListedKernels:
         for family in dict.fromkeys(candidate.family for candidate in members):
             places = np.array([at for at, candidate in enumerate(members) if candidate.family == family])
             own = {name: np.array([members[at].schedule[name] for at in places]) for name in FIELDS}
-            schedules = listed(own)
-            gpu = as_float32(self.gpu.bind(problem.dtype, self.accumulator, family, clock=self.clock))
-            found[places[schedules.index]] = schedules.values(as_float32(problem.arrays()), gpu)[0]
+            gpu = self.gpu.bind(problem.dtype, self.accumulator, family, clock=self.clock)
+            costs = evaluate_schedules(SweepJob(load_space("gemm", family, problem.dtype), problem, gpu), own)
+            found[places] = np.where(costs["reason"] == 0, costs["latency_s"], np.inf)
         return found
 
 
