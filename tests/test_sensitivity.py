@@ -11,10 +11,11 @@ from cli_run import SHAPE, answer, json_answer, small_sweep
 from dse.api import ask, make_job
 from dse.cli import main
 from dse.runs import open_run
+from dse.studies.cases import case_of_run, cases_of_front, tuned_cases
 from dse.studies.elasticities import central
 from dse.studies.gpu_numbers import moved
 from dse.studies.precise_costs import latency_slopes, make_rows
-from dse.studies.sensitivity import case_of_run, cases_of_front, sensitivity, tuned_cases
+from dse.studies.sensitivity import sensitivity
 
 FEW = ["--preset", "quick", "--axis", "tile_m=128", "--axis", "tile_k=64B", "--axis", "stages=3,4", "--quiet"]
 TYPED = ["--shape", SHAPE, "--schedule", "tile=128x128x64 stages=4 warps=8 launch=persistent"]

@@ -24,7 +24,7 @@ from .options import add_output, add_question, add_schedules, changed_question, 
 
 if TYPE_CHECKING:
     from ..question import Question
-    from ..studies.sensitivity import Case
+    from ..studies.cases import Case
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -107,7 +107,7 @@ def _run_place(text: str) -> tuple[str, int] | None:
 
 def _opened(folder: str, rank: int) -> "Case":
     from ..runs import open_run
-    from ..studies.sensitivity import case_of_run
+    from ..studies.cases import case_of_run
 
     opened = open_run(folder)
     if opened.stale:
@@ -119,7 +119,7 @@ def _opened(folder: str, rank: int) -> "Case":
 def _typed(arguments: argparse.Namespace, text: str, beside: "Case | None") -> "Case":
     from ..api import make_job
     from ..schedule_text import parse_schedule
-    from ..studies.sensitivity import Case
+    from ..studies.cases import Case
 
     if beside is not None:
         return replace(beside, name="schedule", schedule=parse_schedule(text, beside.job.space.family), tuned=False)
@@ -185,14 +185,14 @@ def _other(arguments: argparse.Namespace, asked: "Question") -> "Question":
 
 def _tuned(arguments: argparse.Namespace, asked: "Question", progress: Any) -> "Case":
     from ..api import make_job
-    from ..studies.sensitivity import tuned_cases
+    from ..studies.cases import tuned_cases
 
     job = make_job(asked, "gemm", arguments.space, arguments.preset, arguments.axis)
     return replace(tuned_cases([(asked.gpu.name, 1.0, job)], progress)[0], accumulator=asked.accumulator)
 
 
 def _fastest(arguments: argparse.Namespace, a: "Case", progress: Any) -> "Case":
-    from ..studies.sensitivity import tuned_cases
+    from ..studies.cases import tuned_cases
 
     found = tuned_cases([(a.job.gpu_name, 1.0, a.job)], progress)[0]
     return replace(found, name=f"the fastest of {a.job.space.name}", accumulator=a.accumulator)

@@ -7,8 +7,8 @@ from ..schedule_text import format_schedule
 from ..text import byte_text, seconds_text, table, what_if_lines
 
 if TYPE_CHECKING:
+    from ..studies.cases import Case
     from ..studies.compare import Comparison
-    from ..studies.sensitivity import Case
 
 PIPELINES = ("tensor", "cuda", "smem", "l15", "l2", "ddr")
 NOTHING = 5e-4  # share of the difference below which a term is left out of the text

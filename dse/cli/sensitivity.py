@@ -18,10 +18,10 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
-from .options import add_output, add_question, add_schedules, changed_question, question
+from .options import add_output, add_question, add_schedules, changed_question, refinements
 
 if TYPE_CHECKING:
-    from ..studies.sensitivity import Case
+    from ..studies.cases import Case
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -83,12 +83,24 @@ def _cases(arguments: argparse.Namespace, progress: Any) -> "list[Case]":
         raise UserError("--front is of a run: give the folder that dse sweep wrote, dse sensitivity RUN --front")
     if bool(arguments.shape) == bool(arguments.shapes):
         raise UserError("give a RUN folder, or --shape MxNxK, or many as --shapes NAME or FILE.csv")
-    return _asked(arguments, progress)
+    from ..studies.cases import cases_asked
+
+    return cases_asked(
+        arguments.shapes or arguments.shape,
+        arguments.schedule,
+        dtype=arguments.dtype,
+        gpu=arguments.gpu,
+        space=arguments.space,
+        preset=arguments.preset,
+        axes=arguments.axis,
+        progress=progress,
+        **refinements(arguments),
+    )
 
 
 def _of_run(arguments: argparse.Namespace) -> "list[Case]":
     from ..runs import open_run
-    from ..studies.sensitivity import case_of_run, cases_of_front
+    from ..studies.cases import case_of_run, cases_of_front
 
     changed = changed_question(arguments)
     changed += [f"--{name}" for name in ("schedule", "shapes", "space", "preset", "axis") if getattr(arguments, name)]
@@ -103,20 +115,3 @@ def _of_run(arguments: argparse.Namespace) -> "list[Case]":
     if opened.stale:
         print("dse: the model has changed since this run; numbers below are today's", file=sys.stderr)
     return cases_of_front(opened) if arguments.front else [case_of_run(opened, arguments.place or 0)]
-
-
-def _asked(arguments: argparse.Namespace, progress: Any) -> "list[Case]":
-    from ..api import make_job, shape_rows
-    from ..schedule_text import parse_schedule
-    from ..studies.sensitivity import Case, tuned_cases
-
-    jobs = []
-    for row in shape_rows(arguments.shapes or arguments.shape):
-        asked = question(arguments, row.shape, row.dtype)
-        job = make_job(asked, "gemm", arguments.space, arguments.preset, arguments.axis)
-        jobs.append((row.name, row.weight, job))
-    if arguments.schedule:
-        return [
-            Case(name, job, parse_schedule(arguments.schedule, job.space.family), weight) for name, weight, job in jobs
-        ]
-    return tuned_cases(jobs, progress)

@@ -17,10 +17,10 @@ from ..errors import UserError
 from ..infeasible import why_not
 from ..schedule_text import distinct_raster
 from ..text import byte_text, seconds_text
+from .cases import Case
 from .causes import Cause, causes_of, mixtures, one_row
 from .next_bottleneck import WORDS
 from .precise_costs import precise_costs
-from .sensitivity import Case
 from .shapley import shapley_values
 
 if TYPE_CHECKING:

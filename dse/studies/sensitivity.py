@@ -8,21 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import UserError
-from ..job import SweepJob, as_float32
+from ..job import as_float32
 from ..platform import configure_jax
 from ..progress import Progress
 from ..schedule_set import fitting
-from ..schedule_text import FIELDS, format_schedule
+from ..schedule_text import format_schedule
 from ..tuning import tune
+from .cases import Case
 from .elasticities import COLUMNS, KINK, Elasticities, central, elasticities_of
 from .gpu_numbers import LESS_IS_BETTER, moved, ranges, ten_percent
 from .precise_costs import make_rows, number_names
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from ..runs import OpenRun
 
 CASE_COLUMNS: dict[str, tuple[str, str]] = {
     "case": ("text", "name of the shape, or place in the front"),
@@ -44,27 +42,6 @@ SUMMED = (
     *("elasticity_up", "elasticity_down", "change_plus_10", "change_minus_10"),
     *("buys_10", "change_step", "retuned_buys_10"),
 )
-
-
-@dataclass(frozen=True)
-class Case:
-    """One schedule whose sensitivity is asked.
-
-    Attributes:
-        name: of the shape, or the place in a front.
-        job: problem, GPU and space.
-        schedule: field -> number.
-        weight: how much its latency counts in a total, e.g. how often the shape runs.
-        tuned: whether the schedule is the fastest of the job's space.
-        accumulator: accumulator type; None: the input type's own.
-    """
-
-    name: str
-    job: SweepJob
-    schedule: dict[str, int]
-    weight: float = 1.0
-    tuned: bool = False
-    accumulator: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,63 +114,6 @@ def sensitivity(
     times = np.array([1.0 if mean else case.weight * entry.latency_s for case, entry in zip(cases, found, strict=True)])
     shares = times / times.sum()
     return Sensitivity(tuple(cases), tuple(found), shares, whole_of(found, shares))
-
-
-def case_of_run(opened: "OpenRun", rank: int = 0) -> Case:
-    """One of a run's best, counted from 0.
-
-    Raises:
-        UserError: a rank past the end.
-    """
-    top = opened.top
-    if not 0 <= rank < len(top):
-        raise UserError(f"rank {rank} is not there: the table has the rows 0 to {len(top) - 1}")
-    row = top.iloc[rank]
-    tuned = bool(row["latency_s"] <= top["latency_s"].min())
-    return Case(opened.job.problem_name, opened.job, {name: int(row[name]) for name in FIELDS}, tuned=tuned)
-
-
-def cases_of_front(opened: "OpenRun") -> list[Case]:
-    """Every schedule of a run's front, in its order.
-
-    Raises:
-        UserError: the front is empty.
-    """
-    if not len(opened.front):
-        raise UserError(f"the front of {opened.path} is empty: run the sweep with a wider space")
-    rows = opened.front.to_dict("records")
-    return [
-        Case(f"front {place}", opened.job, {name: int(row[name]) for name in FIELDS}) for place, row in enumerate(rows)
-    ]
-
-
-def tuned_cases(jobs: Sequence[tuple[str, float, SweepJob]], progress: Progress = None) -> list[Case]:
-    """The fastest schedule of each job's space.
-
-    Args:
-        jobs: (name, weight, job) each.
-        progress: as in `dse.sweep.run_sweep`.
-
-    Raises:
-        UserError: no schedule of a space can run its problem.
-    """
-    configure_jax()
-    cases: list[Any] = [None] * len(jobs)
-    for key in dict.fromkeys(job.space.hash for _, _, job in jobs):
-        places = [place for place, (_, _, job) in enumerate(jobs) if job.space.hash == key]
-        group = [jobs[place][2] for place in places]
-        schedules = fitting(group[0].space, [job.problem for job in group], [job.gpu for job in group])
-        found = tune(schedules, [(job.problem, job.gpu) for job in group], progress)
-        columns = schedules.fields(found.place)
-        for row, place in enumerate(places):
-            name, weight, job = jobs[place]
-            if found.index[row] < 0:
-                raise UserError(
-                    f"no schedule of the space {job.space.name} can run {job.problem_name} on {job.gpu_name}: widen "
-                    "the space or its preset, or leave the shape out"
-                )
-            cases[place] = Case(name, job, {n: int(values[row]) for n, values in columns.items()}, weight, tuned=True)
-    return cases
 
 
 def with_retuned(case: Case, entry: Elasticities, progress: Progress = None) -> Elasticities:

@@ -1,0 +1,129 @@
+"""Schedules that studies ask about: of a run, of its front, typed, or the fastest of a space."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..api import make_job, shape_rows
+from ..errors import UserError
+from ..job import SweepJob
+from ..platform import configure_jax
+from ..progress import Progress
+from ..question import ask
+from ..schedule_set import fitting
+from ..schedule_text import FIELDS, parse_schedule
+from ..tuning import tune
+
+if TYPE_CHECKING:
+    from ..runs import OpenRun
+
+
+@dataclass(frozen=True)
+class Case:
+    """One schedule on one machine.
+
+    Attributes:
+        name: of the shape, or the place in a front.
+        job: problem, GPU and space.
+        schedule: field -> number.
+        weight: how much its latency counts in a total, e.g. how often the shape runs.
+        tuned: whether the schedule is the fastest of the job's space.
+        accumulator: accumulator type; None: the input type's own.
+    """
+
+    name: str
+    job: SweepJob
+    schedule: dict[str, int]
+    weight: float = 1.0
+    tuned: bool = False
+    accumulator: str | None = None
+
+
+def cases_asked(
+    shapes: str | Path | Sequence[Any],
+    schedule: str | Mapping[str, Any] | None = None,
+    *,
+    dtype: str = "bf16",
+    gpu: Any = "h200_sxm",
+    space: Any = None,
+    preset: str | None = None,
+    axes: Any = None,
+    progress: Progress = None,
+    **question: Any,
+) -> list[Case]:
+    """Cases as a user puts them: shapes on a GPU, with one schedule for all or the fastest of the space for each.
+
+    Args:
+        shapes: name or path of a shape list, or a sequence of shapes, each a text or its numbers.
+        schedule: words or fields (`dse.schedule_text.parse_schedule`); None: each shape is tuned.
+        dtype, gpu, space, preset, axes, question: as in `dse.sweep`.
+        progress: of tuning, as in `dse.sweep.run_sweep`.
+
+    Raises:
+        UserError: whatever of this is wrong, with what is allowed.
+    """
+    jobs = []
+    for row in shape_rows(shapes):
+        asked = ask(row.shape, row.dtype or dtype, gpu, **question)
+        jobs.append((row.name, row.weight, make_job(asked, "gemm", space, preset, axes)))
+    if schedule is None:
+        return tuned_cases(jobs, progress)
+    return [Case(name, job, parse_schedule(schedule, job.space.family), weight) for name, weight, job in jobs]
+
+
+def case_of_run(opened: "OpenRun", rank: int = 0) -> Case:
+    """One of a run's best, counted from 0.
+
+    Raises:
+        UserError: a rank past the end.
+    """
+    top = opened.top
+    if not 0 <= rank < len(top):
+        raise UserError(f"rank {rank} is not there: the table has the rows 0 to {len(top) - 1}")
+    row = top.iloc[rank]
+    tuned = bool(row["latency_s"] <= top["latency_s"].min())
+    return Case(opened.job.problem_name, opened.job, {name: int(row[name]) for name in FIELDS}, tuned=tuned)
+
+
+def cases_of_front(opened: "OpenRun") -> list[Case]:
+    """Every schedule of a run's front, in its order.
+
+    Raises:
+        UserError: the front is empty.
+    """
+    if not len(opened.front):
+        raise UserError(f"the front of {opened.path} is empty: run the sweep with a wider space")
+    rows = opened.front.to_dict("records")
+    return [
+        Case(f"front {place}", opened.job, {name: int(row[name]) for name in FIELDS}) for place, row in enumerate(rows)
+    ]
+
+
+def tuned_cases(jobs: Sequence[tuple[str, float, SweepJob]], progress: Progress = None) -> list[Case]:
+    """The fastest schedule of each job's space.
+
+    Args:
+        jobs: (name, weight, job) each.
+        progress: as in `dse.sweep.run_sweep`.
+
+    Raises:
+        UserError: no schedule of a space can run its problem.
+    """
+    configure_jax()
+    cases: list[Any] = [None] * len(jobs)
+    for key in dict.fromkeys(job.space.hash for _, _, job in jobs):
+        places = [place for place, (_, _, job) in enumerate(jobs) if job.space.hash == key]
+        group = [jobs[place][2] for place in places]
+        schedules = fitting(group[0].space, [job.problem for job in group], [job.gpu for job in group])
+        found = tune(schedules, [(job.problem, job.gpu) for job in group], progress)
+        columns = schedules.fields(found.place)
+        for row, place in enumerate(places):
+            name, weight, job = jobs[place]
+            if found.index[row] < 0:
+                raise UserError(
+                    f"no schedule of the space {job.space.name} can run {job.problem_name} on {job.gpu_name}: widen "
+                    "the space or its preset, or leave the shape out"
+                )
+            cases[place] = Case(name, job, {n: int(values[row]) for n, values in columns.items()}, weight, tuned=True)
+    return cases
