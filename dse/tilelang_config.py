@@ -11,7 +11,7 @@ What a config says and what TileLang decides by itself:
 * thread_num threads multiply; on Hopper TileLang adds the warps that load. With block_M of at least 64 and a multiple
   of 4 warps a Hopper dot becomes wgmma, everything else mma.sync. Blackwell's tcgen05 needs another kernel, with an
   accumulator in tensor memory, and is none of these.
-* Warps are laid out by `policy` (computeWarpPartition in src/op/gemm.cc): Square, FullRow, FullCol.
+* Warps are laid out by `policy` (GemmWarpPolicy.compute_warp_partition of TileLang 0.1.15): Square, FullRow, FullCol.
 * The grid's first dimension is n, so without rasterization CTAs run along n. With it: order "row" walks panels of
   `panel_size` rows of tiles along n (Triton's GROUP_M), "column" panels of columns along m. TileLang walks every other
   panel backwards, which the model does not tell apart.
@@ -196,38 +196,24 @@ def config_of(schedule: Mapping[str, int], family: str, problem: Any, gpu: Trito
 
 
 def warp_layout(policy: str, tile_m: int, tile_n: int, warps: int, family: str) -> tuple[int, int] | None:
-    """Warps along m and n; None where TileLang refuses the policy for this tile.
+    """Warps along m and n; None where no layout covers the tile evenly, which TileLang refuses.
 
-    Square takes, of the layouts that fit, the one in which a warp's part of the tile (counted in instructions) is most
-    like the tile; FullRow puts as many as fit along m, FullCol along n. wgmma moves whole warpgroups of four along m.
+    A layout covers evenly where each warp owns a multiple of 16 rows and 8 columns; wgmma moves whole warpgroups of
+    four along m. Of those, FullRow takes the one with most warps along m, FullCol with most along n, Square the one
+    whose share of the tile, counted in instructions, has most nearly the tile's proportions (of equal ones the first).
     """
-    rows, columns = tile_m // _ROWS, tile_n // _COLUMNS
     step = _GROUP if family == "wgmma" else 1
-    if warps % step or not rows or not columns:
+    even = [
+        along_m
+        for along_m in range(step, warps + 1, step)
+        if warps % along_m == 0 and tile_m % (_ROWS * along_m) == 0 and tile_n % (_COLUMNS * (warps // along_m)) == 0
+    ]
+    if not even:
         return None
-    if policy == "Square":
-        fitting = [m for m in range(step, warps + 1, step) if warps % m == 0 and m <= rows and warps // m <= columns]
-        aspect = Fraction(tile_m, tile_n)
-        along_m = min(fitting, key=lambda m: abs(Fraction(rows, m) / Fraction(columns * m, warps) - aspect), default=0)
-    elif family == "wgmma":
-        along_m = _full_wgmma(policy, tile_m, tile_n, warps)
-    elif policy == "FullRow":
-        along_m = warps if tile_m % (warps * _ROWS) == 0 else rows
-    else:
-        along_n = warps if tile_n % (warps * _COLUMNS) == 0 else columns
-        along_m = warps // along_n
-    return (along_m, warps // along_m) if along_m and warps % along_m == 0 else None
-
-
-def _full_wgmma(policy: str, tile_m: int, tile_n: int, warps: int) -> int:
-    if policy == "FullRow":
-        fitting = [m for m in range(warps, 0, -_GROUP) if tile_m % (m * _ROWS) == 0]
-        return fitting[0] if fitting else _GROUP
-    most = warps // _GROUP
-    if tile_n % (most * _COLUMNS) == 0:
-        return _GROUP
-    fitting = [n for n in range(min(most, tile_n // _COLUMNS), 0, -1) if warps % n == 0 and warps // n % _GROUP == 0]
-    return warps // fitting[0] if fitting else _GROUP
+    along_m = {"FullRow": even[-1], "FullCol": even[0]}.get(policy) or min(
+        even, key=lambda m: abs(Fraction(tile_m * _COLUMNS * warps, tile_n * _ROWS * m * m) - Fraction(tile_m, tile_n))
+    )
+    return along_m, warps // along_m
 
 
 def _family(gpu: TritonGpu, tile_m: int, warps: int) -> str:
