@@ -91,12 +91,14 @@ def _resolution(text: str) -> float:
 
 def answer_text(found: "Target") -> str:
     """The target, what reaches it, what does not."""
+    from ..text import seconds_text
+
     question, speedup = found.question, found.now_s / found.target_s
     problem = question.problem
     what = found.shapes[0] if len(found.shapes) == 1 else f"{len(found.shapes)} shapes, weighted"
     lines = [f"GEMM {what}, {problem.dtype}, on {question.gpu.title} ({question.gpu.name})", *question.what_if]
     lines.append(
-        f"from {found.now_s * 1e6:.2f} us to {found.target_s * 1e6:.2f} us ({speedup:.3f}x), binds now: "
+        f"from {seconds_text(found.now_s)} to {seconds_text(found.target_s)} ({speedup:.3f}x), binds now: "
         f"{found.changes[0].binds_now}"
     )
     for name, (declared, fit) in found.spaces.items():
