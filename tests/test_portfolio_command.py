@@ -139,6 +139,23 @@ def test_a_users_candidates_are_chosen_from(shapes: Path, tmp_path: Path, capsys
     assert kernels["candidates"] == 2
 
 
+def test_weighed_by_time_the_mean_regret_is_that_of_the_total(shapes: Path, tmp_path: Path, capsys) -> None:
+    configs = tmp_path / "mine.csv"
+    configs.write_text("tile,stages\n128x128x64,4\n64x32x64,4\n256x128x64,3\n")
+    words = ["portfolio", "--shapes", str(shapes), "--configs", str(configs), "--kernels", "1"]
+    counts = np.array([3, 80, 8, 1])
+
+    def of_total(found: dict) -> float:
+        seconds = np.array([[row["latency_s"], row["best_s"]] for row in found["dispatch"]])
+        return float(np.divide(*(counts @ seconds))) - 1
+
+    by_time, by_count = json_answer(capsys, *words, "--weigh", "time"), json_answer(capsys, *words)
+    assert by_time["mean_regret"] == pytest.approx(of_total(by_time), abs=1e-5)
+    assert of_total(by_time) <= of_total(by_count) + 1e-6
+    equal = json_answer(capsys, *words, "--weigh", "equal")
+    assert equal["mean_regret"] == pytest.approx(np.mean([row["regret"] for row in equal["dispatch"]]), abs=1e-5)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
