@@ -10,6 +10,8 @@ from .errors import UserError
 
 REFERENCE_FACTOR = 1.1
 NEAR = 0.15  # of the front's extent: two knees are no nearer to each other than this
+AT_ONCE = 512
+QUICK_POINTS = {5: 2000, 6: 500}  # more take the exact hypervolume over some seconds; fewer objectives are quick
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,12 @@ class Knee:
     distance: float
 
 
+def is_quick(values: Any) -> bool:
+    """Whether the hypervolume of these rows takes no more than a few seconds."""
+    values = np.asarray(values)
+    return values.shape[1] < min(QUICK_POINTS) or len(np.unique(values, axis=0)) <= QUICK_POINTS[values.shape[1]]
+
+
 def hypervolume(values: Any, reference: Sequence[float] | None = None) -> Hypervolume:
     """The volume of the points that some row dominates and that dominate the reference; moocore computes it.
 
@@ -80,7 +88,8 @@ def hypervolume(values: Any, reference: Sequence[float] | None = None) -> Hyperv
     width = np.where(at > ideal, at - ideal, 1.0)
     share = 0.0
     if inside.any():
-        share = float(moocore.hypervolume((values[inside] - ideal) / width, ref=np.ones(values.shape[1])))
+        distinct = np.unique(values[inside], axis=0)
+        share = float(moocore.hypervolume((distinct - ideal) / width, ref=np.ones(values.shape[1])))
     return Hypervolume(
         value=share * float(np.prod(width)),
         share=share,
@@ -121,10 +130,17 @@ def knees(values: Any, near: float = NEAR) -> tuple[Knee, ...]:
     for rank, place in enumerate(order):
         if distance[place] <= 1e-9:
             break
-        deeper = at[order[:rank]]
-        if not (np.abs(deeper - at[place]) <= near).all(axis=1).any():
+        if not _any_near(at[order[:rank]], at[place], near):
             found.append(Knee(int(place), float(distance[place])))
     return tuple(found)
+
+
+def _any_near(points: np.ndarray, point: np.ndarray, near: float) -> bool:
+    """Looked for from the last point on: a neighbour is most likely of nearly the same depth."""
+    for stop in range(len(points), 0, -AT_ONCE):
+        if (np.abs(points[max(0, stop - AT_ONCE) : stop] - point) <= near).all(axis=1).any():
+            return True
+    return False
 
 
 def normalised(values: Any) -> np.ndarray:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dse.errors import UserError
 from dse.front import non_dominated
-from dse.front_measures import hypervolume, knees, normalised
+from dse.front_measures import hypervolume, is_quick, knees, normalised
 from dse.representatives import representatives
 
 
@@ -136,6 +136,23 @@ def test_one_bend_is_one_knee_and_a_bulge_is_none():
     bulge = np.stack([x, 100.0 * (1.01 - (np.log(x) / np.log(100.0)) ** 4)], axis=1)
     assert knees(bulge) == ()
     assert knees([[1.0, 2.0]]) == ()
+
+
+def test_a_front_of_many_points_has_the_knees_of_the_definition(monkeypatch):
+    random = np.random.default_rng(4)
+    x = np.sort(random.uniform(0.0, 1.0, 300))
+    values = np.exp(np.stack([x, (1.0 - x) ** 3 + 0.03 * np.sin(40.0 * x)], axis=1))
+    values = values[non_dominated(values)]
+    monkeypatch.setattr("dse.front_measures.AT_ONCE", 7)
+    found = knees(values, near=0.05)
+    assert len(found) > 1
+    assert sorted(knee.place for knee in found) == twin_knees(values, 0.05)[0]
+
+
+def test_large_fronts_in_many_objectives_are_not_quick():
+    assert is_quick(np.zeros((10**5, 4)))
+    assert is_quick(np.zeros((10**5, 6)))  # one distinct point
+    assert not is_quick(np.random.default_rng(0).random((5000, 6)))
 
 
 def test_of_equal_knees_the_first_row_counts():

@@ -318,3 +318,10 @@ def test_errors_of_measures(run, capsys, words, text):
     code, _, err = answer(capsys, "front", run, *words)
     assert code == 2
     assert text in err
+
+
+def test_a_hypervolume_that_would_take_minutes_is_left_out_unless_asked_for(run, capsys, monkeypatch):
+    monkeypatch.setattr("dse.front_measures.is_quick", lambda values: False)
+    assert "give a --reference to have it all the same" in answer(capsys, "front", run)[1]
+    assert json_answer(capsys, "front", run)["hypervolume"] is None
+    assert "(given" in answer(capsys, "front", run, "--reference", "1,1e12,1e9")[1]

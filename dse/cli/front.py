@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run_front(arguments: argparse.Namespace) -> int:
-    from ..front_measures import hypervolume, knees
+    from ..front_measures import hypervolume, is_quick, knees
     from ..representatives import representatives
     from ..run_folder import read_run
     from .show import print_json, schedule_rows
@@ -68,7 +68,9 @@ def _run_front(arguments: argparse.Namespace) -> int:
     summary, front = opened.summary, opened.front
     objectives = list(summary["provenance"]["objectives"])
     values = front[objectives].to_numpy()
-    volume = hypervolume(values, _reference(arguments.reference, objectives)) if len(front) else None
+    reference = _reference(arguments.reference, objectives)
+    asked = len(front) and (reference is not None or is_quick(values))
+    volume = hypervolume(values, reference) if asked else None
     bends = knees(values)
     stand = representatives(values, arguments.size) if arguments.size and len(front) else None
     places = _places(arguments, len(front), bends, stand)
@@ -82,6 +84,8 @@ def _run_front(arguments: argparse.Namespace) -> int:
     print(f"front over {', '.join(objectives)}: {summary['front_points']:,} points")
     if volume is not None:
         print(volume_line(volume, objectives))
+    elif len(front):
+        print("hypervolume: minutes for so many points and objectives; give a --reference to have it all the same")
     others = [name for name in objectives if name not in ("latency_s", "ddr_bytes")]
     if arguments.knees and not bends:
         print("no knee: the front is too short, or every step along it costs as much as it brings")
