@@ -109,7 +109,7 @@ def test_a_program_is_the_models_breakdown(gpu, shape, dtype, words):
     schedule = parse_schedule(words, asked.family)
     cost = costs_of(make_job(asked), [schedule])[0]
     assert cost["reason"] == 0, cost["reason_name"]
-    program = tile_program(asked.problem, schedule, asked.bound)
+    program = tile_program(asked.problem, schedule, asked.bound, cost)
     assert program.latency_s == pytest.approx(cost["latency_s"], rel=1e-5)
     assert sum(program.parts.values()) == pytest.approx(cost["latency_s"], rel=1e-5)
     waves_s = cost["prologue_s"] + cost["steady_s"] + cost["epilogue_s"] - program.throttle_s
@@ -120,6 +120,14 @@ def test_a_program_is_the_models_breakdown(gpu, shape, dtype, words):
     line = timeline(program)
     assert len(line.steps) == program.resident * program.iterations
     assert line.end_s == pytest.approx(program.wave_s, rel=2e-5)
+
+
+@pytest.mark.parametrize(("clock", "limited"), [("boost", True), ("sustained", False)])
+def test_the_power_limit_is_a_part_only_where_there_is_one(clock, limited):
+    asked = ask("8192x8192x8192", "bf16", "h200_sxm", clock=clock)
+    schedule = parse_schedule("tile=128x256x64 stages=4 warps=8 cluster=2x1 launch=persistent", asked.family)
+    program = tile_program(asked.problem, schedule, asked.bound, costs_of(make_job(asked), [schedule])[0])
+    assert ("power limit" in program.parts) == limited
 
 
 def _threads(content):
@@ -133,7 +141,9 @@ def _threads(content):
 @pytest.mark.parametrize(("gpu", "shape", "dtype", "words"), CASES[:4])
 def test_a_trace_is_the_timeline_and_no_slices_of_a_thread_overlap(gpu, shape, dtype, words):
     asked = ask(shape, dtype, gpu)
-    program = tile_program(asked.problem, parse_schedule(words, asked.family), asked.bound)
+    schedule = parse_schedule(words, asked.family)
+    cost = costs_of(make_job(asked), [schedule])[0]
+    program = tile_program(asked.problem, schedule, asked.bound, cost)
     line = timeline(program)
     content = json.loads(trace_text(trace(line, {"title": '<script> & "quotes"'})))
     assert content["otherData"]["title"] == '<script> & "quotes"'

@@ -1,4 +1,8 @@
-"""Sections as one HTML file: Jinja2 with autoescape, so that no name from a file becomes markup."""
+"""Sections as one HTML file: Jinja2 with autoescape, so that no name from a file becomes markup.
+
+The templates call three values safe: the style and the script of this package, and figures, whose text is escaped where
+they are written (`dse.report.drawing`).
+"""
 
 import base64
 import hashlib
@@ -25,16 +29,14 @@ def page(title: str, sections: Sequence[Section]) -> str:
         title: of the page, as plain text.
         sections: in order; the anchors of sections and the names of figures are all different.
     """
-    from markupsafe import Markup
-
     script, style = _asset("page.js"), _asset("page.css")
     return _environment().get_template("page.html").render(
         title=title,
         sections=sections,
-        svg={figure.name: Markup(inline_svg(figure)) for figure in figures_of(sections)},
-        script=Markup(script),
+        svg={figure.name: inline_svg(figure) for figure in figures_of(sections)},
+        script=script,
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        style=Markup(style),
+        style=style,
     )  # fmt: skip
 
 

@@ -22,7 +22,9 @@ FLYING: dict[str, Any] = {"facecolor": drawing.GRID, "edgecolor": drawing.MUTED,
 WAITING: dict[str, Any] = {"facecolor": drawing.PAPER, "edgecolor": drawing.MUTED}
 COMPUTING: dict[str, Any] = {"facecolor": drawing.BLUE, "edgecolor": drawing.PAPER}
 STORING: dict[str, Any] = {"facecolor": drawing.ORANGE, "edgecolor": drawing.PAPER, "hatch": "//"}
-WORTH_A_LABEL = 0.045  # of the kernel
+WORTH_A_LABEL = 0.06  # of the kernel
+NARROWEST = 0.16  # of all windows together
+PANELS_IN, CHARACTER_IN = 6.2, 0.06  # width of all windows, and of a character of their labels
 
 
 @dataclass(frozen=True)
@@ -90,13 +92,13 @@ def draw_kernel(figure: Any, line: Timeline) -> None:
 def draw_sm(figure: Any, line: Timeline) -> None:
     """Engines and buffers of one SM in up to three windows of the wave in step."""
     shown = windows(line)
-    widths = [max(window.end_s - window.start_s, 1e-12) for window in shown]
-    panels = figure.subplots(
-        1, len(shown), sharey=True, squeeze=False, width_ratios=[max(w, 0.16 * sum(widths)) for w in widths]
-    )[0]
+    seconds = [max(window.end_s - window.start_s, 1e-12) for window in shown]
+    ratios = [max(width, NARROWEST * sum(seconds)) for width in seconds]
+    panels = figure.subplots(1, len(shown), sharey=True, squeeze=False, width_ratios=ratios)[0]
     rows = row_names(line)
-    for panel, window in zip(panels, shown, strict=True):
-        _draw_window(panel, line, window, rows)
+    for panel, window, width, ratio in zip(panels, shown, seconds, ratios, strict=True):
+        inches = PANELS_IN * ratio / sum(ratios)
+        _draw_window(panel, line, window, rows, CHARACTER_IN * width / inches)
     panels[0].set_yticks(range(len(rows)), rows)
     panels[0].set_ylim(len(rows) - 0.5, -0.5)
     figure.supxlabel(
@@ -123,20 +125,18 @@ def row_names(line: Timeline) -> list[str]:
     return ["load engines", *names, "tensor cores", "stores"]
 
 
-def _draw_window(panel: Any, line: Timeline, window: Window, rows: Sequence[str]) -> None:
+def _draw_window(panel: Any, line: Timeline, window: Window, rows: Sequence[str], character_s: float) -> None:
     seen = [step for step in line.steps if step.mma_end_s > window.start_s and step.load_start_s < window.end_s]
     for step in seen:
-        _draw_step(panel, step, window, rows, line.program.resident)
+        _draw_step(panel, step, window, rows, line.program.resident, character_s)
     for store in line.stores:
-        if store.end_s > window.start_s and store.start_s < window.end_s:
-            _bar(panel, len(rows) - 1, store.start_s, store.end_s, window, **STORING)
-    last = line.stores[-1]
+        _bar(panel, len(rows) - 1, store.start_s, store.end_s, window, **STORING)
+    last = line.stores[len(line.stores) - 1]
     if window.start_s < last.start_s < window.end_s:
-        text = f"until {si(last.end_s, 's', 4)}" if last.end_s > window.end_s else f"{si(line.program.store_s, 's', 3)}"
+        ends = f"until {si(last.end_s, 's', 4)}" if last.end_s > window.end_s else si(line.program.store_s, "s", 3)
         panel.annotate(
-            text, (max(last.start_s, window.start_s) * 1e6, len(rows) - 1.45), (0, 2), textcoords="offset points",
-            fontsize=7, ha="left",
-        )  # fmt: skip
+            ends, (last.start_s * 1e6, len(rows) - 1.45), (0, 2), textcoords="offset points", fontsize=7, ha="left"
+        )
     panel.set_title(window.title, fontsize=8.5)
     panel.set_xlim(window.start_s * 1e6, window.end_s * 1e6)
     panel.tick_params(length=2, labelsize=7.5)
@@ -147,25 +147,31 @@ def _draw_window(panel: Any, line: Timeline, window: Window, rows: Sequence[str]
     plain_ticks(panel.xaxis, lambda value: f"{value:,.5g}")
 
 
-def _draw_step(panel: Any, step: Step, window: Window, rows: Sequence[str], tiles: int) -> None:
-    label = f"{step.tile}:{step.iteration}" if tiles > 1 else str(step.iteration)
+def _draw_step(panel: Any, step: Step, window: Window, rows: Sequence[str], tiles: int, character_s: float) -> None:
+    number = str(step.iteration)
     computing = len(rows) - 2
     _bar(panel, 0, step.load_start_s, step.load_end_s, window, **LOADING)
-    _bar(panel, computing, step.mma_start_s, step.mma_end_s, window, label=label, **COMPUTING)
+    _bar(panel, computing, step.mma_start_s, step.mma_end_s, window, **COMPUTING)
+    _label(panel, computing, step, window, f"{step.tile}:{number}" if tiles > 1 else number, character_s)
     if computing == 1:
         return
     row = 1 + step.buffer
     _bar(panel, row, step.load_start_s, step.load_end_s, window, **LOADING)
     _bar(panel, row, step.load_end_s, step.ready_s, window, **FLYING)
     _bar(panel, row, step.ready_s, step.mma_start_s, window, **WAITING)
-    _bar(panel, row, step.mma_start_s, step.mma_end_s, window, label=str(step.iteration), **COMPUTING)
+    _bar(panel, row, step.mma_start_s, step.mma_end_s, window, **COMPUTING)
+    _label(panel, row, step, window, number, character_s)
 
 
-def _bar(panel: Any, row: int, start_s: float, end_s: float, window: Window, label: str = "", **style: Any) -> None:
+def _bar(panel: Any, row: int, start_s: float, end_s: float, window: Window, **style: Any) -> None:
     start_s, end_s = max(start_s, window.start_s), min(end_s, window.end_s)
-    if end_s <= start_s:
-        return
-    panel.broken_barh([(start_s * 1e6, (end_s - start_s) * 1e6)], (row - 0.36, 0.72), linewidth=0.4, **style)
-    if label and end_s - start_s > 0.013 * (1 + len(label)) * (window.end_s - window.start_s):
+    if end_s > start_s:
+        panel.broken_barh([(start_s * 1e6, (end_s - start_s) * 1e6)], (row - 0.36, 0.72), linewidth=0.4, **style)
+
+
+def _label(panel: Any, row: int, step: Step, window: Window, text: str, character_s: float) -> None:
+    """The K-step's number inside of its MMA, where there is room."""
+    start_s, end_s = max(step.mma_start_s, window.start_s), min(step.mma_end_s, window.end_s)
+    if end_s - start_s > (len(text) + 0.6) * character_s:
         middle = (start_s + end_s) / 2 * 1e6
-        panel.text(middle, row, label, ha="center", va="center", fontsize=6.5, color=drawing.PAPER)
+        panel.text(middle, row, text, ha="center", va="center", fontsize=6.5, color=drawing.PAPER)

@@ -58,11 +58,11 @@ def _draw(panel: Any, curve: Curve) -> None:
         "now", (now, 1), (3, -3), xycoords=("data", "axes fraction"), textcoords="offset points", va="top",
         fontsize=7.5, color=drawing.MUTED,
     )  # fmt: skip
-    for move in curve.moves[:2]:
+    for place, move in enumerate(curve.moves[:2]):
         middle = (move.below * move.above) ** 0.5 / scale
         panel.annotate(
-            f"{move.before} → {move.after}", (middle, 0), (0, 3), xycoords=("data", "axes fraction"),
-            textcoords="offset points", ha="center", fontsize=7.5, color=drawing.VERMILLION,
+            f"{move.before} → {move.after}", (middle, 1), (0, -14 - 11 * place), xycoords=("data", "axes fraction"),
+            textcoords="offset points", ha="center", va="top", fontsize=7.5, color=drawing.VERMILLION,
         )  # fmt: skip
     panel.set_xscale("log")
     panel.minorticks_off()

@@ -15,7 +15,8 @@ def best_timeline(facts: RunFacts) -> Timeline | None:
     """The timeline of the run's best schedule; None where nothing fits."""
     if facts.best is None:
         return None
-    return timeline(tile_program(facts.job.problem, schedule_of(facts.best.schedule), facts.job.gpu))
+    schedule = schedule_of(facts.best.schedule)
+    return timeline(tile_program(facts.job.problem, schedule, facts.job.gpu, facts.best.cost))
 
 
 def timeline_section(facts: RunFacts, line: Timeline) -> Section:
@@ -40,7 +41,8 @@ def _kernel(line: Timeline) -> Figure:
     said = ", ".join(f"{name} {si(seconds, 's', 3)}" for name, seconds in program.parts.items())
     message = f"{si(program.latency_s, 's')} in order: {said}."
     if program.middle_waves > 0:
-        message += f" The waves before are {program.middle_waves:,.4g} periods of {si(program.period_s, 's', 4)}."
+        period = "period" if program.middle_waves == 1 else "periods"
+        message += f" The waves before are {program.middle_waves:,.4g} {period} of {si(program.period_s, 's')}."
     if program.throttle_s > 0:
         message += " What the power limit adds is spread over the main loops; it is drawn at the end."
     table = Table(
