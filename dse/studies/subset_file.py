@@ -12,7 +12,7 @@ from ..content.files import home_expanded
 from ..cutlass_call import CutlassCall
 from ..errors import UserError
 
-_LAUNCH = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+_LAUNCH = ("num_warps", "num_stages", "num_ctas", "maxnreg", "ir_override")
 
 
 def subset_text(
