@@ -121,7 +121,7 @@ def _notes(found: "Target", reached: "list[Change]", short: "list[Change]") -> l
             "* more of it may be slower: looked through at some values, a smaller or better one may be between"
         )
     lines.append("mm2 and W are assumed, first order (docs/area-and-power.md): changes against today's")
-    seconds = f"{found.evaluations / 1e6:,.0f} M schedules tuned over in {found.seconds:.0f} s"
+    seconds = f"{found.evaluations:,} schedules evaluated in {found.seconds:.0f} s"
     return [*lines, seconds]
 
 
