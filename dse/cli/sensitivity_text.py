@@ -62,7 +62,7 @@ def _cells(row: Mapping[Any, Any]) -> dict[str, str]:
         "elasticity": _elasticity(row),
     }
     if "least" in row:
-        cells["of the cases"] = f"{row['least']:.3f} to {row['most']:.3f}"
+        cells["of the cases"] = f"{_three(row['least'])} to {_three(row['most'])}"
     cells["10 % buys"] = _buys(row["buys_10"], row["better"])
     if "retuned_buys_10" in row:
         cells["re-tuned"] = _buys(row["retuned_buys_10"], row["better"])
@@ -73,13 +73,17 @@ def _cells(row: Mapping[Any, Any]) -> dict[str, str]:
 
 def _elasticity(row: Mapping[Any, Any]) -> str:
     if row["kind"] == "smooth":
-        return f"{row['elasticity']:.3f}"
+        return _three(row["elasticity"])
     if row["kind"] == "zero":
         return "off"
     up, down = (
-        f"{value:.3f}" if math.isfinite(value) else "-" for value in (row["elasticity_up"], row["elasticity_down"])
+        _three(value) if math.isfinite(value) else "-" for value in (row["elasticity_up"], row["elasticity_down"])
     )
     return f"{up} up, {down} down, {row['kind']}"
+
+
+def _three(value: float) -> str:
+    return f"{value + 0.0:.3f}".replace("-0.000", "0.000")
 
 
 def _buys(share: float, better: str) -> str:
@@ -99,7 +103,7 @@ def _cases(found: "Sensitivity") -> list[str]:
                 "latency": seconds_text(entry.latency_s),
                 "share": f"{share:.1%}",
                 "binds": entry.bound,
-                **{name: f"{of[name]:.3f}" for name in names},
+                **{name: _three(of[name]) for name in names},
                 "schedule": format_schedule(entry.schedule),
             }
         )
