@@ -251,3 +251,17 @@ def test_more_of_anything_good_never_hurts(found) -> None:
     ).found.totals
     assert (better["speedup"] >= 1 - 1e-6).all()
     assert base.changes == ()
+
+
+def test_a_gpu_whose_die_nobody_knows_has_no_area(tmp_path) -> None:
+    from dse.content.files import find_content
+    from dse.content.toml import read_toml
+
+    alone = find_content("GPU", "hardware/gpus", "h100_sxm")
+    assert "base" not in read_toml(alone)  # a file that stands by itself
+    mine = tmp_path / "mine.toml"
+    mine.write_text(alone.read_text())
+    totals = what_if("l2_capacity=2x", shapes=["512x512x512"], gpu=mine, axes=SMALL).found.totals
+    assert totals["area_mm2"].isna().all()
+    with pytest.raises(UserError, match="the area of mine is not known, so no front can have area_mm2"):
+        what_if("l2_capacity=2x", shapes=["512x512x512"], gpu=mine, axes=SMALL, front=["area_mm2"])
