@@ -9,6 +9,7 @@ This is how a file for a new GPU starts, and how far such a file can be trusted 
 from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
+from typing import Any
 
 from ..content.datum import Datum
 from ..content.gpu import GpuFile
@@ -41,20 +42,25 @@ def without_fit(gpu: GpuFile, others: Sequence[GpuFile]) -> GpuFile:
 def _known(name: str, datum: Datum, near: Sequence[GpuFile]) -> Datum:
     if name in CHOSEN:
         value = datum.elsewhere if CHOSEN[name] is None else CHOSEN[name]
-        return replace(datum, value=value, kind="assumed", source="without a fit", note="", elsewhere=None, uncertainty=None)
+        return _told(datum, value, "assumed", "without a fit")
     fitted = [other.values[name] for other in near if other.values[name].kind == "fitted"]
     names = ", ".join(other.name for other in near)
     if name in OF_THE_PART and datum.elsewhere is not None:
         shares = [one.number / one.elsewhere for one in fitted if one.elsewhere]
         share = median(shares) if shares else 1.0
         source = f"its own value from elsewhere, times the share that fits reach on {names}"
-        return replace(datum, value=datum.elsewhere * share, kind="derived", source=source, note="", elsewhere=None, uncertainty=None)
+        return _told(datum, datum.elsewhere * share, "derived", source)
     if not fitted:
         if datum.elsewhere is None:
             raise UserError(
                 f"{name} is known from its own fit only: give what a datasheet or a microbenchmark says of it as "
                 "`elsewhere` in the GPU file, or fit it on another GPU"
             )
-        return replace(datum, value=datum.elsewhere, kind="assumed", source="elsewhere", note="", elsewhere=None, uncertainty=None)
+        return _told(datum, datum.elsewhere, "assumed", "elsewhere")
     value = median(one.number for one in fitted)
-    return replace(datum, value=value, kind="derived", source=f"fits on {names}", note="", elsewhere=None, uncertainty=None)
+    return _told(datum, value, "derived", f"fits on {names}")
+
+
+def _told(datum: Datum, value: Any, kind: str, source: str) -> Datum:
+    """Another number in a datum's place: nothing that was said of the old one holds for it."""
+    return replace(datum, value=value, kind=kind, source=source, note="", elsewhere=None, uncertainty=None)
