@@ -6,15 +6,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from portfolio_twins import best_subset, smallest_cover
 
+from dse.api import make_job
 from dse.content.shapes import load_shapes
 from dse.errors import UserError
+from dse.question import ask
+from dse.schedule_set import fitting
 from dse.studies import portfolio_exact
 from dse.studies.kernel_cover import cover_sets
-from dse.studies.portfolio import Instance, choose_mean, choose_worst, instance, within_worst
+from dse.studies.kernel_matrix import space_kernels
+from dse.studies.portfolio import Instance, choose_mean, choose_worst, instance
 from dse.studies.portfolio_bound import mean_bound
 from dse.studies.portfolio_choice import bounded_mean, choices, value_of
 from dse.studies.portfolio_exact import exact_cover, exact_mean, exact_worst
-from dse.studies.portfolio_study import portfolio
 
 CLOSE = 1e-6  # regrets are float32
 SMALL = settings(max_examples=60, deadline=None)
@@ -90,8 +93,9 @@ def test_the_fewest_kernels_within_a_regret_are_those_of_every_subset(case: tupl
     found = exact_cover(given, limit)
     assert len(found.chosen) == wanted == found.bound
     assert given.worst(found.chosen) <= np.float32(limit)
-    greedy, least = within_worst(given, limit)
-    assert least <= wanted <= len(greedy)
+    sets = cover_sets(given.regret, limit)
+    greedy = sets.greedy()
+    assert wanted <= len(greedy) <= wanted * sets.harmonic + 1e-9
     assert given.worst(greedy) <= np.float32(limit)
 
 
@@ -190,20 +194,12 @@ def test_a_program_that_is_too_large_is_refused_or_left(monkeypatch: pytest.Monk
 
 @pytest.fixture(scope="module")
 def real() -> np.ndarray:
-    """Latencies of the kernels of a preset on the shapes of Llama-3-70B."""
-    rows = load_shapes("llama3_70b")
-    axes = ["launch=data_parallel:staged,persistent:free0:staged,stream_k:free0:staged", "stages=4", "cluster=1x1,2x1"]
-    found = portfolio(rows, kernels=1, preset="library", axes=axes, solver="greedy", depth=0)
-    latency_s = np.full((len(rows), found.kernel_count), np.inf, np.float32)
-    from dse.api import make_job
-    from dse.schedule_set import fitting
-    from dse.studies.kernel_matrix import space_kernels
-
-    asked = found.questions
+    """Latencies of the kernels of a part of a preset on the shapes of Llama-3-70B."""
+    axes = ["launch=data_parallel:staged,persistent:free0:staged,split_k:4:staged", "stages=4", "cluster=1x1,2x1"]
+    asked = [ask(row.shape) for row in load_shapes("llama3_70b")]
+    problems, gpu = [one.problem for one in asked], asked[0].bound
     space = make_job(asked[0], "gemm", None, "library", axes).space
-    schedules = fitting(space, found.problems, [asked[0].bound])
-    latency_s[:] = space_kernels("wgmma", asked[0].bound, schedules).latencies(found.problems)
-    return latency_s
+    return space_kernels("wgmma", gpu, fitting(space, problems, [gpu])).latencies(problems)
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -14,7 +14,6 @@ Minimised is the weighted mean of the regrets or the largest of them.
 `dse.studies.portfolio_exact` finds the best choice by integer programming.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -119,13 +118,6 @@ def choose_worst(given: Instance, start: Sequence[int], kernels: int) -> tuple[t
                 proven = max(proven, middle + 1)
     limit = max(given.worst(good), 0.0)
     return polished(given, good, limit, kernels), float(levels[min(proven, len(levels) - 1)])
-
-
-def within_worst(given: Instance, limit: float) -> tuple[tuple[int, ...], int]:
-    """Few kernels whose worst regret is at most `limit`, and how many are needed at least."""
-    sets = cover_sets(given.regret, limit)
-    cover = sets.greedy()
-    return polished(given, cover, limit, len(cover)), math.ceil(len(cover) / sets.harmonic - 1e-9)
 
 
 def swapped(given: Instance, chosen: Sequence[int], pool: np.ndarray) -> tuple[int, ...]:

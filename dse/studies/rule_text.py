@@ -62,7 +62,7 @@ def python_source(
 
 def c_source(about: Sequence[str], rule: Rule, names: Sequence[str]) -> str:
     """A C header: the names of the kernels and a static function that returns the place of one."""
-    lines = ["/*", *(" * " + line.replace("*/", "* /").replace("/*", "/ *") for line in about), " */"]
+    lines = ["/*", *(f" * {line}".rstrip().replace("*/", "* /").replace("/*", "/ *") for line in about), " */"]
     lines += ["#ifndef TILESWEEP_PORTFOLIO_H", "#define TILESWEEP_PORTFOLIO_H", ""]
     lines += [f"static const char *const portfolio_kernels[{len(names)}] = {{"]
     lines += [f"    {json.dumps(name)}," for name in names]
