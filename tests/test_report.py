@@ -250,6 +250,16 @@ class TestOtherRuns:
         assert "--resume" in notice.text
         assert "of the part evaluated" in tree(report).text
 
+    def test_a_run_stopped_before_its_first_chunk(self, runs, tmp_path):
+        run = open_run(runs / "interrupted")
+        nothing = {"evaluated": 0, "feasible": 0, "reasons": {}, "histogram": [], "front_points": 0}
+        run = replace(run, top=run.top.head(0), front=run.front.head(0), summary={**run.summary, **nothing})
+        report = make_report(run, tmp_path / "page.html")
+        assert report.sections[0].title == "Nothing fits so far"
+        (notice,) = block(report, "answer", Notice)
+        assert notice.text.startswith("The sweep was interrupted: 0 of ")
+        assert not figures_of(report.sections)
+
     def test_a_run_of_an_older_model_says_so(self, runs, tmp_path):
         report = make_report(replace(open_run(runs / "plain"), stale=True), tmp_path / "page.html", what_if="none")
         assert "The model's code has changed since this run" in block(report, "answer", Notice)[0].text

@@ -26,8 +26,8 @@ def notices(facts: RunFacts) -> list[Notice]:
             f"The sweep was interrupted: {evaluated:,} of {of:,} schedules ({share(evaluated, of)}) were evaluated. "
             "The best and the front are those of this part; the same command with --resume goes on."
         )
-    if facts.best is None:
-        found.append(f"No schedule can run. {_why_none(facts)}")
+    if facts.best is None and summary["evaluated"]:
+        found.append(f"{'None of these' if facts.incomplete else 'No schedule'} can run. {_why_none(facts)}")
     if facts.run.stale:
         found.append(
             "The model's code has changed since this run: tables of the run and what is computed for this page "
@@ -38,10 +38,7 @@ def notices(facts: RunFacts) -> list[Notice]:
 
 
 def _why_none(facts: RunFacts) -> str:
-    reasons = facts.run.summary["reasons"]
-    if not reasons:
-        return "Nothing was evaluated."
-    name, count = next(iter(reasons.items()))
+    name, count = next(iter(facts.run.summary["reasons"].items()))
     return f"Most often for {name} ({count:,} of {facts.run.summary['evaluated']:,}): {advice(name)}."
 
 
