@@ -201,6 +201,26 @@ def test_a_shape_that_nothing_runs_is_named_or_left_out(tmp_path: Path, capsys) 
     assert found["rule_regret"]["held_out"] is None
 
 
+def test_too_few_kernels_to_run_every_shape_are_refused_and_have_no_regret(tmp_path: Path, capsys) -> None:
+    """Stream-K has too little to share on one tile; a K of 512 has no 32 splits."""
+    path, configs = tmp_path / "two.csv", tmp_path / "mine.json"
+    path.write_text("name,m,n,k\nshallow,4096,4096,512\nsmall,64,64,8192\n")
+    tile = {"tile": "128x128x64", "stages": 4}
+    configs.write_text(json.dumps([{**tile, "launch": "stream_k"}, {**tile, "launch": "split_k:32"}]))
+    words = ["portfolio", "--shapes", str(path), "--configs", str(configs)]
+    for regret in ("mean", "worst"):
+        code, _, err = answer(capsys, *words, "--kernels", "1", "--regret", regret)
+        assert code == 2
+        assert "1 kernel does not run every shape (not " in err
+        assert "allow more --kernels" in err
+    folder = tmp_path / "out"
+    code, text, _ = answer(capsys, *words, "--kernels", "2", "--out", str(folder), "--figure", str(tmp_path / "a.svg"))
+    assert code == 0
+    assert "cannot run all" in text
+    curve = json.loads((folder / "summary.json").read_text())["curve"]
+    assert [point["mean"] for point in curve] == [None, 0.0]
+
+
 def drawn_rule() -> tuple[Rule, list[str], list, list[Dispatch]]:
     loss = Loss(0.0, 0.0, 4)
     words = ["tile=64x64x64 stages=2 a", 'tile=64x64x64 stages=3 "b"', "tile=64x64x64 stages=4"]
@@ -253,3 +273,4 @@ def test_the_knee_is_where_the_curve_bends() -> None:
     assert knee([1, 2, 3], [3.0, 2.0, 1.0]) is None
     assert knee([1, 2], [3.0, 1.0]) is None
     assert knee([1, 2, 3], [1.0, 1.0, 1.0]) is None
+    assert knee([1, 2, 3, 4, 5], [np.inf, 8.0, 2.0, 1.0, 0.5]) == 3

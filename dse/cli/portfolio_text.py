@@ -1,5 +1,6 @@
 """A portfolio in words."""
 
+import math
 from typing import TYPE_CHECKING
 
 from ..text import table
@@ -119,4 +120,4 @@ def _letters(count: int) -> list[str]:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.2f} %"
+    return f"{100 * share:.2f} %" if math.isfinite(share) else "cannot run all"

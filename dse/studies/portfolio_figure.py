@@ -13,8 +13,10 @@ from .portfolio_study import Portfolio
 def knee(counts: Sequence[int], regrets: Sequence[float]) -> int | None:
     """The number of kernels at which the curve bends most: farthest below the straight line between its ends.
 
-    None where there are fewer than three points, or none is below the line.
+    None where there are fewer than three points, or none is below the line. Infinite regrets are passed over.
     """
+    finite = [(count, regret) for count, regret in zip(counts, regrets, strict=True) if np.isfinite(regret)]
+    counts, regrets = [count for count, _ in finite], [regret for _, regret in finite]
     if len(counts) < 3 or regrets[0] <= regrets[-1]:
         return None
     along = (np.asarray(counts, float) - counts[0]) / (counts[-1] - counts[0])

@@ -1,6 +1,7 @@
 """The folder of a portfolio: what a build, a dispatcher and a reader take."""
 
 import json
+import math
 import os
 from datetime import UTC, datetime
 from pathlib import Path
@@ -78,7 +79,9 @@ def write_portfolio(found: Portfolio, folder: Path, command_line: str = "") -> N
     source = python_source(about, found.rule, found.kernel_names, found.problems, found.dispatch)
     write_text(folder / "rule.py", source)
     write_text(folder / "rule.h", c_source(about, found.rule, found.kernel_names))
-    write_text(folder / "summary.json", json.dumps(as_dict(found) | {"provenance": made}, indent=1) + "\n")
+    write_text(
+        folder / "summary.json", json.dumps(as_dict(found) | {"provenance": made}, indent=1, allow_nan=False) + "\n"
+    )
 
 
 def schedules(found: Portfolio) -> list[dict[str, Any]]:
@@ -158,7 +161,8 @@ def as_dict(found: Portfolio) -> dict[str, Any]:
         "bound": choice.bound,
         "proven": choice.proven,
         "curve": [
-            {"kernels": at.count, "mean": at.mean, "worst": at.worst, "bound": at.bound, "proven": at.proven}
+            {"kernels": at.count, "mean": _finite(at.mean), "worst": _finite(at.worst), "proven": at.proven}
+            | {"bound": _finite(at.bound)}
             for at in curve
         ],
         "knee": knee([at.count for at in curve], values),
@@ -166,6 +170,11 @@ def as_dict(found: Portfolio) -> dict[str, Any]:
         "rule": _tree(rule.tree, found.kernel_names),
         "rule_regret": {name: _loss(getattr(rule, name)) for name in losses},
     }
+
+
+def _finite(regret: float) -> float | None:
+    """JSON has no infinity: where a kernel is chosen that cannot run a shape there is no regret."""
+    return regret if math.isfinite(regret) else None
 
 
 def _tree(tree: Tree, names: tuple[str, ...]) -> dict[str, Any]:
@@ -176,7 +185,7 @@ def _tree(tree: Tree, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _loss(loss: Loss | None) -> dict[str, Any] | None:
-    return None if loss is None else {"mean": loss.mean, "worst": loss.worst, "shapes": loss.shapes}
+    return None if loss is None else {"mean": _finite(loss.mean), "worst": _finite(loss.worst), "shapes": loss.shapes}
 
 
 def _about(found: Portfolio) -> list[str]:

@@ -151,7 +151,8 @@ def portfolio(
     curve, choice = _chosen(given, kernels, within, regret, solver, time_limit_s)
     if not np.isfinite(choice.worst):
         name = rows[int(given.regrets(choice.kernels).argmax())].name
-        raise UserError(f"{choice.count} kernels do not run every shape (none of them {name}): allow more --kernels")
+        few = "1 kernel does" if choice.count == 1 else f"{choice.count} kernels do"
+        raise UserError(f"{few} not run every shape (not {name}): allow more --kernels")
     used = _used(given, choice.kernels)
     problems = [one.problem for one in asked]
     variants = pool.variants(used, problems)
