@@ -26,12 +26,29 @@ if TYPE_CHECKING:
     from .content.space import load_space as load_space
     from .errors import UserError as UserError
     from .explanation import Explanation as Explanation
+    from .export.run import export_run as export_run
+    from .front_measures import hypervolume as hypervolume
+    from .front_measures import knees as knees
     from .job import SweepJob as SweepJob
     from .problem import GemmProblem as GemmProblem
     from .problem import gemm_problem as gemm_problem
+    from .report.report import make_report as make_report
+    from .representatives import representatives as representatives
     from .result import SweepResult as SweepResult
+    from .runs import open_run as open_run
     from .space import Space as Space
+    from .studies.area_power import area_power as area_power
+    from .studies.cases import case_of_run as case_of_run
+    from .studies.cases import cases_asked as cases_asked
+    from .studies.compare import compare as compare
+    from .studies.elasticities import elasticities as elasticities
+    from .studies.portfolio_study import portfolio as portfolio
+    from .studies.prune import prune as prune
     from .studies.run_study import what_if as what_if
+    from .studies.sensitivity import sensitivity as sensitivity
+    from .studies.shortlist_size import shortlist_of as shortlist_of
+    from .studies.target import target as target
+    from .studies.uncertain_run import uncertain_run as uncertain_run
 
 __version__ = "0.1.0"
 
@@ -58,6 +75,23 @@ _EXPORTS = {
     "Space": ".space",
     "SweepResult": ".result",
     "what_if": ".studies.run_study",
+    "area_power": ".studies.area_power",
+    "case_of_run": ".studies.cases",
+    "cases_asked": ".studies.cases",
+    "compare": ".studies.compare",
+    "elasticities": ".studies.elasticities",
+    "sensitivity": ".studies.sensitivity",
+    "target": ".studies.target",
+    "prune": ".studies.prune",
+    "portfolio": ".studies.portfolio_study",
+    "shortlist_of": ".studies.shortlist_size",
+    "uncertain_run": ".studies.uncertain_run",
+    "export_run": ".export.run",
+    "make_report": ".report.report",
+    "hypervolume": ".front_measures",
+    "knees": ".front_measures",
+    "representatives": ".representatives",
+    "open_run": ".runs",
 }
 
 

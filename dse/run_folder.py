@@ -28,7 +28,7 @@ RUN_FILE = "run.json"  # made first: marks the folder as ours and says of what r
 STATE_FILE = "state.npz"
 SUMMARY_FILE = "summary.json"
 SHOWN_RUNS = 12
-OURS = (RUN_FILE, STATE_FILE, SUMMARY_FILE, "top.parquet", "front.parquet")
+OURS = (RUN_FILE, STATE_FILE, SUMMARY_FILE, "top.parquet", "front.parquet", "report.html")
 
 
 class RunFolder:
