@@ -13,6 +13,7 @@ as many kernels can be. --out writes portfolio.json (dse rank reads it), dispatc
 
 import argparse
 import shlex
+import sys
 from typing import TYPE_CHECKING
 
 from ..errors import UserError
@@ -81,6 +82,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(f"--time-limit {arguments.time_limit:g} is not allowed: seconds above 0")
     figure = check_figure_path(arguments.figure) if arguments.figure else None
     folder = portfolio_folder(arguments.out, arguments.overwrite) if arguments.out else None
+    if (arguments.configs or "").endswith(".py"):
+        print(f"dse: running {arguments.configs} to read its configs", file=sys.stderr)
     with stoppable():
         found = portfolio(
             arguments.shapes or arguments.shape,

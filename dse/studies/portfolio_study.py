@@ -78,7 +78,8 @@ class Portfolio:
         asked = self.questions[0]
         problem = asked.problem
         what = f"{problem.dtype} -> {problem.out_dtype}, {asked.accumulator} accumulation, layout {problem.layout}"
-        return f"{len(self.names)} GEMM shapes, {what}, on {asked.gpu.title} ({asked.gpu.name})"
+        count = f"{len(self.names)} GEMM shape{'s' if len(self.names) > 1 else ''}"
+        return f"{count}, {what}, on {asked.gpu.title} ({asked.gpu.name})"
 
 
 def portfolio(
