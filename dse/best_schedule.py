@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .any_order import AnyOrder
 from .content.gpu import GpuFile
 from .content.space import list_spaces
 from .errors import UserError
@@ -43,7 +44,7 @@ def best_schedules(problems: Sequence[GemmProblem], space: Space, gpu: GpuFile) 
         UserError: no schedule of the space fits at all, or none fits a problem.
     """
     bound = gpu.bind(space.dtype, family=space.family)
-    found = tune(fitting(space, problems, [bound], same_order=True), [(problem, bound) for problem in problems])
+    found = tune(fitting(space, problems, [bound], any_order=True), [(problem, bound) for problem in problems])
     lost = [problem.shape for problem, place in zip(problems, found.index, strict=True) if place < 0]
     if lost:
         raise UserError(f"no schedule of space {space.name} fits {lost[0]} on {gpu.name}; widen the space")
@@ -89,11 +90,8 @@ def runnable_latency_s(kernel: Kernel, problems: Any, schedules: Mapping[str, An
     """
     import jax.numpy as jnp
 
-    from jaxmodel.reasons import Reason
-
-    cost = kernel.cost(problems, kernel.schedule(dict(schedules)), gpu)
-    runs = (cost.reason == Reason.OK) | (cost.reason == Reason.SAME_ORDER)  # kept once in a space, but it runs
-    return jnp.where(runs, cost.latency_s, jnp.inf)
+    cost = AnyOrder(kernel).cost(problems, kernel.schedule(dict(schedules)), gpu)
+    return jnp.where(cost.reason == 0, cost.latency_s, jnp.inf)
 
 
 def problem_batches(stacked: Any, schedules: int) -> Iterator[tuple[slice, Any]]:

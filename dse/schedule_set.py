@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .any_order import AnyOrder
 from .columns import cost_columns
 from .errors import UserError
 from .job import CostModel, as_float32
@@ -64,15 +65,15 @@ class ScheduleSet:
             list, in the order of the groups.
         groups: the schedules, in the order of `index`.
         declared: schedules that were looked at, those that fit nothing included.
-        same_order: whether a schedule counts whose launch order is that of another with a smaller swizzle. It runs; but
-            a space holds the other, so a sweep counts it once.
+        any_order: whether a schedule counts whose launch order has another name on the problem's grid
+            (`dse.any_order`). It runs; but a space holds the other, so a sweep counts it once.
     """
 
     kernel: CostModel
     index: np.ndarray
     groups: tuple[ColumnGroup, ...]
     declared: int
-    same_order: bool = False
+    any_order: bool = False
 
     def __len__(self) -> int:
         return len(self.index)
@@ -106,7 +107,7 @@ class ScheduleSet:
             (place of the first schedule, float32[schedules] a name on the device; infinite where one cannot run).
         """
         for start, group in zip(self.starts, self.groups, strict=True):
-            evaluate = _compiled(self.kernel, group.constants, names, self.same_order)
+            evaluate = _compiled(self.kernel, group.constants, names, self.any_order)
             for call in range(group.calls):
                 columns = {name: values[call] for name, values in group.columns.items()}
                 values = evaluate(columns, group.scalars, problem, gpu)
@@ -125,7 +126,7 @@ class ScheduleSet:
 
 
 def fitting(
-    space: Space, problems: Sequence[GemmProblem], gpus: Sequence[Any], same_order: bool = False
+    space: Space, problems: Sequence[GemmProblem], gpus: Sequence[Any], any_order: bool = False
 ) -> ScheduleSet:
     """The schedules of a space whose own resources fit at least one of the GPUs.
 
@@ -136,7 +137,7 @@ def fitting(
         space: any size that leaves its runnable part in memory, about 30 bytes a schedule.
         problems: their types and layouts count, not their sizes.
         gpus: the model's records, bound to the space's family and type.
-        same_order: see `ScheduleSet`; False finds what a sweep finds.
+        any_order: see `ScheduleSet`; False finds what a sweep finds.
 
     Raises:
         UserError: nothing fits.
@@ -152,7 +153,7 @@ def fitting(
             groups.append(_group(kernel, columns))
     if not groups:
         raise UserError(f"no schedule of the space {space.name} fits: widen the space or its preset, or change the GPU")
-    return ScheduleSet(kernel, np.concatenate(indices), tuple(groups), space.size, same_order)
+    return ScheduleSet(kernel, np.concatenate(indices), tuple(groups), space.size, any_order)
 
 
 def listed(columns: Mapping[str, np.ndarray], kernel_name: str = "gemm") -> ScheduleSet:
@@ -170,7 +171,7 @@ def listed(columns: Mapping[str, np.ndarray], kernel_name: str = "gemm") -> Sche
     _, kind = np.unique(kinds, axis=0, return_inverse=True)
     places = [np.flatnonzero(kind.reshape(-1) == at) for at in range(int(kind.max()) + 1)]
     groups = tuple(_group(kernel, {name: np.asarray(v)[at] for name, v in columns.items()}) for at in places)
-    return ScheduleSet(kernel, np.concatenate(places), groups, count, same_order=True)
+    return ScheduleSet(kernel, np.concatenate(places), groups, count, any_order=True)
 
 
 def _group(kernel: Any, columns: Mapping[str, np.ndarray]) -> ColumnGroup:
@@ -202,24 +203,21 @@ def _lanes() -> tuple[int, int]:
 
 @lru_cache(maxsize=64)
 def _compiled(
-    kernel: CostModel, constants: tuple[tuple[str, float], ...], names: tuple[str, ...], same_order: bool
+    kernel: CostModel, constants: tuple[tuple[str, float], ...], names: tuple[str, ...], any_order: bool
 ) -> Any:
     """`evaluate(columns, scalars, problem, gpu)`: values of one call; another problem or GPU does not retrace."""
     import jax
     import jax.numpy as jnp
 
-    from jaxmodel.reasons import Reason
+    model = AnyOrder(kernel) if any_order else kernel
 
     def evaluate(columns: dict[str, Any], scalars: dict[str, Any], problem: Any, gpu: Any) -> tuple[Any, ...]:
         def block(own: dict[str, Any]) -> tuple[Any, ...]:
             varying = {name: values.astype(jnp.float32) for name, values in own.items()}
             lanes = len(next(iter(varying.values())))
-            cost = kernel.cost(problem, kernel.schedule({**varying, **scalars, **dict(constants)}), gpu)
+            cost = model.cost(problem, model.schedule({**varying, **scalars, **dict(constants)}), gpu)
             found = cost_columns(cost)
-            runs = cost.reason == Reason.OK
-            if same_order:
-                runs |= cost.reason == Reason.SAME_ORDER
-            runs = jnp.broadcast_to(runs, (lanes,))
+            runs = jnp.broadcast_to(cost.reason == 0, (lanes,))
             return tuple(jnp.where(runs, found[name], jnp.inf).astype(jnp.float32) for name in names)
 
         return tuple(values.reshape(-1) for values in jax.lax.map(block, columns))

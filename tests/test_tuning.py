@@ -123,3 +123,17 @@ def _records(problem, gpu):
     from dse.job import as_float32
 
     return as_float32(problem.arrays()), as_float32(gpu)
+
+
+def test_a_renamed_launch_order_hides_nothing_that_stops_a_schedule(machines) -> None:
+    """On a narrow grid along_m:8 is along_m:1: in a list both run or neither does, and for the same time."""
+    from dse.schedule_text import parse_schedule
+
+    problem, bound = gemm_problem("33x3008x704"), machines[0].bind("bf16")
+    for launch in ("stream_k", "persistent", "data_parallel"):
+        words = f"tile=64x64x64 stages=3 warps=4x1 launch={launch} epilogue=staged swap_ab=1"
+        pair = [parse_schedule(f"{words} raster={raster}", "wgmma") for raster in ("along_m:1", "along_m:8")]
+        columns = {name: np.array([schedule[name] for schedule in pair]) for name in pair[0]}
+        one, eight = listed(columns).values(*_records(problem, bound))[0]
+        assert one == eight
+        assert np.isinf(one) == (launch == "stream_k")

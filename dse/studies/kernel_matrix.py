@@ -26,7 +26,6 @@ from ..platform import usable_cores
 from ..problem import GemmProblem
 from ..progress import Progress, Snapshot, reporter
 from ..schedule_set import ScheduleSet, listed
-from .any_order import AnyOrder
 
 RUN_TIME_FIELDS = ("raster_along_n", "swizzle", "sms_free", "split_k")
 COUNTS = ("kernels", "schedules")
@@ -86,7 +85,7 @@ class SpaceKernels:
     Attributes:
         family: instruction family.
         gpu: the model's record, bound to the family and type.
-        schedules: what can run of the space, in any order (`dse.studies.any_order`).
+        schedules: what can run of the space, in any order (`dse.any_order`).
         kernel: int32[schedules], the kernel of each, by its place in the set; numbered from 0.
         count: kernels.
         run_starts: int64[runs], places at which a run of schedules of one kernel begins.
@@ -144,7 +143,7 @@ class SpaceKernels:
         place_of = {number: place for place, number in enumerate(kernels)}
         owner = np.array([place_of[int(number)] for number in self.kernel[places]], np.int64)
         fields = self.schedules.fields(places)
-        chosen = replace(listed(fields, self.schedules.kernel.name), kernel=self.schedules.kernel, same_order=False)
+        chosen = listed(fields, self.schedules.kernel.name)
         latency_s = np.empty((len(problems), len(chosen)), np.float32)
         gpu = as_float32(self.gpu)
         for row, problem in zip(latency_s, problems, strict=True):
@@ -171,7 +170,7 @@ def space_kernels(family: str, gpu: Any, schedules: ScheduleSet, count: str = "k
         schedules: of `dse.schedule_set.fitting`.
         count: "kernels", or "schedules": every schedule is a kernel of its own.
     """
-    schedules = replace(schedules, kernel=AnyOrder(schedules.kernel), same_order=False)
+    schedules = replace(schedules, any_order=True)
     if count == "schedules":
         places = np.arange(len(schedules), dtype=np.int32)
         return SpaceKernels(family, gpu, schedules, places, len(places), places.astype(np.int64), count)

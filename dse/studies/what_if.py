@@ -236,7 +236,7 @@ def _frozen(
     reasons = _words("reason", costs)
     runs = [as_it_runs(at, str(reason)) for at, reason in zip(kept, reasons, strict=True)]
     costs = _costs(asked, runs)
-    words = np.where(np.isin(_words("reason", costs), ("OK", "SAME_ORDER")), "", _words("reason", costs))
+    words = np.where(costs["reason"] == 0, "", _words("reason", costs))
     return runs, costs, np.where(same_family, words, "another instruction family")
 
 

@@ -29,7 +29,7 @@ from ..types import (
     GemmSchedule,
 )
 from ..waves import KernelTimes, TileTimes, WaveTimes, kernel_times, wave_times
-from .gemm_footprint import executed_tile, footprint, footprint_checks, registers_per_thread
+from .gemm_footprint import executed_tile, footprint, footprint_checks, registers_per_thread, same_order
 from .gemm_scaling import promotion_flop, quantise_seconds, scale_bytes
 from .gemm_traffic import (
     ACCUMULATOR_BYTES,
@@ -228,9 +228,9 @@ def run_waves(
     overlapped = schedule.epilogue >= EPILOGUE_OVERLAPPED
 
     def wave(tiles: Floats) -> tuple[WaveTimes, TileTimes, Floats]:
-        active = jnp.maximum(jnp.minimum(tiles, cut.sms), 1.0)
-        tile = tile_times(loop, store, cut, latency_s, gpu, active)
         resident = jnp.maximum(ceil_div_by_reciprocal(tiles, cut.sms), 1.0)
+        active = jnp.maximum(tiles / resident, 1.0)  # SMs that hold one tile fewer leave their share of L2 and DDR
+        tile = tile_times(loop, store, cut, latency_s, gpu, active)
         return wave_times(tile, resident, cut.k_steps, schedule.stages, overlapped), tile, resident
 
     main, tile, resident = wave(in_main)
@@ -267,7 +267,7 @@ def cost(problem: Gemm, schedule: GemmSchedule, gpu: Gpu) -> Cost:
     resident, limiter = residency(occupied, gpu)
     cut = grid(problem, schedule, resident, gpu)
     shared = jnp.where(schedule.stream_k > 0, cut.tiles - floor_div(cut.tiles, cut.slots) * cut.slots, 0.0)
-    checks = footprint_checks(problem, schedule, gpu, occupied, resident, cut.rows, cut.cols)
+    checks = footprint_checks(problem, schedule, gpu, occupied, resident)
     checks += _launch_checks(schedule, problem, cut, shared, gpu)
 
     traffic = operand_traffic(problem, schedule, gpu, cut.rows, cut.cols, cut.sms, cut.slots)
@@ -346,4 +346,5 @@ def _launch_checks(
         ((schedule.stream_k > 0) & (unshared | (schedule.split_k > 1)), Reason.STREAM_K),
         ((schedule.epilogue >= EPILOGUE_OVERLAPPED) & (schedule.persistent + schedule.stream_k < 1), Reason.EPILOGUE),
         (cut.tiles >= TILES_EXACT, Reason.TILE_COUNT),
+        (same_order(schedule, cut.rows, cut.cols), Reason.SAME_ORDER),  # last: it runs if nothing else stops it
     ]

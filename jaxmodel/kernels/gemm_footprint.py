@@ -93,9 +93,9 @@ def footprint(problem: Gemm, schedule: GemmSchedule, gpu: Gpu) -> Footprint:
 
 
 def footprint_checks(
-    problem: Gemm, schedule: GemmSchedule, gpu: Gpu, occupied: Footprint, resident: Floats, rows: Floats, cols: Floats
+    problem: Gemm, schedule: GemmSchedule, gpu: Gpu, occupied: Footprint, resident: Floats
 ) -> list[tuple[Bools, Reason]]:
-    """Why a schedule's CTA cannot be built, or why its launch order is kept elsewhere: (where it holds, reason)."""
+    """Why a schedule's CTA cannot be built: (where it holds, reason)."""
     tile = executed_tile(problem, schedule, gpu)
     mma = gpu.mma
     warps_m = jnp.where(mma.operands_in_smem > 0, schedule.warps_m / 4.0, schedule.warps_m)
@@ -116,7 +116,6 @@ def footprint_checks(
         (occupied.registers > gpu.registers_per_sm, Reason.REGISTER_FILE),
         (occupied.tmem_columns > gpu.tmem_columns, Reason.TMEM),
         (resident < 1, Reason.SMEM),
-        (_same_order(schedule, rows, cols), Reason.SAME_ORDER),
     ]
 
 
@@ -124,7 +123,8 @@ def _uneven(extent: Floats, part: Floats) -> Bools:
     return extent - floor_div_by_reciprocal(extent, part) * part > 0
 
 
-def _same_order(schedule: GemmSchedule, rows: Floats, cols: Floats) -> Bools:
+def same_order(schedule: GemmSchedule, rows: Floats, cols: Floats) -> Bools:
+    """Whether the launch order on rows x cols tiles is that of a smaller swizzle or of the other raster axis."""
     rows, cols = rows / schedule.cluster_m, cols / schedule.cluster_n  # whole clusters: exact
     narrow = jnp.where(schedule.raster_along_n > 0, rows, cols)
     one_line = (jnp.minimum(rows, cols) < 2) & ((schedule.raster_along_n > 0) | (schedule.swizzle > 1))

@@ -311,8 +311,8 @@ def _kernel_time(
     k_steps = grid.k_steps
 
     def wave(size: float) -> tuple[SimpleNamespace, int]:
-        active = max(min(size, grid.sms), 1)
-        return _tile(s, g, traffic, demand, active), max(math.ceil(size / grid.sms), 1)
+        resident = max(math.ceil(size / grid.sms), 1)
+        return _tile(s, g, traffic, demand, max(size / resident, 1)), resident
 
     if s.stream_k:
         main_size, times, tail_size = slots, max(tiles / slots, 1.0), 0

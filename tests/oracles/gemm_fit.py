@@ -121,7 +121,6 @@ def reason(p: Gemm, s: GemmSchedule, g: Gpu, part: SimpleNamespace, residency: i
         (Reason.REGISTER_FILE, part.cta_registers > g.registers_per_sm),
         (Reason.TMEM, part.columns > g.tmem_columns),
         (Reason.SMEM, residency == 0),
-        (Reason.SAME_ORDER, same_order),
         (Reason.CLUSTER, _cluster_sms(s, g) == 0),
         (Reason.SMS_FREE, free_sms < grid.cluster or (s.sms_free > 0 and free_sms >= _cluster_sms(s, g))),
         (Reason.SPLIT_K, s.split_k > 1 and s.split_k > grid.k_steps_all),
@@ -131,6 +130,7 @@ def reason(p: Gemm, s: GemmSchedule, g: Gpu, part: SimpleNamespace, residency: i
         ),
         (Reason.EPILOGUE, s.epilogue == OVERLAPPED and not s.persistent and not s.stream_k),
         (Reason.TILE_COUNT, grid.tiles >= WHOLE_BELOW),
+        (Reason.SAME_ORDER, same_order),
     ]
     return next((code for code, found in findings if found), Reason.OK)
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..job import CostModel
+from .job import CostModel
 
 
 @dataclass(frozen=True)
