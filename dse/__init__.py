@@ -38,17 +38,17 @@ if TYPE_CHECKING:
     from .runs import open_run as open_run
     from .space import Space as Space
     from .studies.area_power import area_power as area_power
+    from .studies.benchmark.prune import prune as prune
+    from .studies.benchmark.shortlist_size import shortlist_of as shortlist_of
     from .studies.cases import case_of_run as case_of_run
     from .studies.cases import cases_asked as cases_asked
-    from .studies.compare import compare as compare
-    from .studies.elasticities import elasticities as elasticities
-    from .studies.portfolio_study import portfolio as portfolio
-    from .studies.prune import prune as prune
-    from .studies.run_study import what_if as what_if
-    from .studies.sensitivity import sensitivity as sensitivity
-    from .studies.shortlist_size import shortlist_of as shortlist_of
-    from .studies.target import target as target
-    from .studies.uncertain_run import uncertain_run as uncertain_run
+    from .studies.compare.compare import compare as compare
+    from .studies.fronts.uncertain_run import uncertain_run as uncertain_run
+    from .studies.portfolio.study import portfolio as portfolio
+    from .studies.sensitivity.elasticities import elasticities as elasticities
+    from .studies.sensitivity.sensitivity import sensitivity as sensitivity
+    from .studies.target.target import target as target
+    from .studies.what_if.study import what_if as what_if
 
 __version__ = "0.1.0"
 
@@ -74,18 +74,18 @@ _EXPORTS = {
     "gemm_problem": ".problem",
     "Space": ".space",
     "SweepResult": ".result",
-    "what_if": ".studies.run_study",
+    "what_if": ".studies.what_if.study",
     "area_power": ".studies.area_power",
     "case_of_run": ".studies.cases",
     "cases_asked": ".studies.cases",
-    "compare": ".studies.compare",
-    "elasticities": ".studies.elasticities",
-    "sensitivity": ".studies.sensitivity",
-    "target": ".studies.target",
-    "prune": ".studies.prune",
-    "portfolio": ".studies.portfolio_study",
-    "shortlist_of": ".studies.shortlist_size",
-    "uncertain_run": ".studies.uncertain_run",
+    "compare": ".studies.compare.compare",
+    "elasticities": ".studies.sensitivity.elasticities",
+    "sensitivity": ".studies.sensitivity.sensitivity",
+    "target": ".studies.target.target",
+    "prune": ".studies.benchmark.prune",
+    "portfolio": ".studies.portfolio.study",
+    "shortlist_of": ".studies.benchmark.shortlist_size",
+    "uncertain_run": ".studies.fronts.uncertain_run",
     "export_run": ".export.run",
     "make_report": ".report.report",
     "hypervolume": ".front_measures",

@@ -125,9 +125,7 @@ class ScheduleSet:
         return found
 
 
-def fitting(
-    space: Space, problems: Sequence[GemmProblem], gpus: Sequence[Any], any_order: bool = False
-) -> ScheduleSet:
+def fitting(space: Space, problems: Sequence[GemmProblem], gpus: Sequence[Any], any_order: bool = False) -> ScheduleSet:
     """The schedules of a space whose own resources fit at least one of the GPUs.
 
     What depends on a problem's size (more splits than K-steps, an order that a smaller swizzle has too) is left in: the

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from dse.content.gpu import load_gpu
 from dse.platform import configure_jax
-from dse.studies.prune import prune
+from dse.studies.benchmark.prune import prune
 from dse.text import table
 from dse.validation.schedule_tables import MeasuredSchedules, read_cute_sweep, read_cutlass_sweep
 

@@ -16,11 +16,11 @@ from dse.explain import explain_schedule
 from dse.runs import open_run
 from dse.schedule_text import FIELDS, parse_schedule
 from dse.studies.cases import Case
-from dse.studies.causes import INSTRUCTION, MACHINE, SCHEDULE, WHOLE_SCHEDULE, causes_of, mixtures, one_row
-from dse.studies.compare import PHASES, compare
-from dse.studies.gpu_numbers import latencies
-from dse.studies.precise_costs import number_names, precise_costs
-from dse.studies.shapley import shapley_values
+from dse.studies.compare.causes import INSTRUCTION, MACHINE, SCHEDULE, WHOLE_SCHEDULE, causes_of, mixtures, one_row
+from dse.studies.compare.compare import PHASES, compare
+from dse.studies.compare.shapley import shapley_values
+from dse.studies.sensitivity.gpu_numbers import latencies
+from dse.studies.sensitivity.precise_costs import number_names, precise_costs
 
 WIDE = "tile=256x128x64 stages=4 warps=8 cluster=2x1 raster=along_n:8 launch=persistent"
 SMALL = "tile=128x128x128 stages=2 warps=8 cluster=1x1 raster=along_m:2 launch=data_parallel"

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from portfolio_twins import best_tree
 
-from dse.studies.decision_tree import LEAF_PRICE, Leaf, Split, decide, leaves, optimal_tree, worst_of
+from dse.studies.portfolio.decision_tree import LEAF_PRICE, Leaf, Split, decide, leaves, optimal_tree, worst_of
 
 
 @st.composite

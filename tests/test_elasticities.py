@@ -15,10 +15,10 @@ from dse.api import ask, make_job
 from dse.content.gpu import load_gpu
 from dse.errors import UserError
 from dse.schedule_text import FIELDS, parse_schedule
-from dse.studies.elasticities import KINK, elasticities, elasticities_of, elasticity_columns
-from dse.studies.gpu_numbers import POWERS, RATES, STEPS, latencies, moved
-from dse.studies.next_bottleneck import NO_FIT, bottleneck_words
-from dse.studies.precise_costs import Rows, frozen_latencies, latency_slopes, make_rows, number_names
+from dse.studies.sensitivity.elasticities import KINK, elasticities, elasticities_of, elasticity_columns
+from dse.studies.sensitivity.gpu_numbers import POWERS, RATES, STEPS, latencies, moved
+from dse.studies.sensitivity.next_bottleneck import NO_FIT, bottleneck_words
+from dse.studies.sensitivity.precise_costs import Rows, frozen_latencies, latency_slopes, make_rows, number_names
 from jaxmodel.kernels.gemm import cost
 from jaxmodel.machine import Gpu
 from jaxmodel.types import BOUNDS, GemmSchedule

@@ -7,7 +7,7 @@ import pytest
 from dse import load_gpu
 from dse.content.hardware_axis import HardwareAxis, parse_vary, read_hardware_axis
 from dse.errors import UserError
-from dse.studies.machines import listed_machines, varied_machines
+from dse.studies.what_if.machines import listed_machines, varied_machines
 
 H200 = load_gpu("h200_sxm")
 

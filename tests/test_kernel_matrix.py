@@ -11,9 +11,9 @@ from dse.paired import paired_costs
 from dse.problem import gemm_problem
 from dse.schedule_set import fitting
 from dse.schedule_text import distinct_raster
-from dse.studies import kernel_matrix
-from dse.studies.kernel_matrix import RUN_TIME_FIELDS, SpaceKernels, space_kernels
-from dse.studies.listed_kernels import listed_kernels
+from dse.studies.portfolio import kernel_matrix
+from dse.studies.portfolio.kernel_matrix import RUN_TIME_FIELDS, SpaceKernels, space_kernels
+from dse.studies.portfolio.listed_kernels import listed_kernels
 from jaxmodel.reasons import Reason
 
 AXES = {

@@ -11,13 +11,13 @@ from dse.content.shapes import load_shapes
 from dse.errors import UserError
 from dse.question import ask
 from dse.schedule_set import fitting
-from dse.studies import portfolio_exact
-from dse.studies.kernel_cover import cover_sets
-from dse.studies.kernel_matrix import space_kernels
-from dse.studies.portfolio import Instance, choose_mean, choose_worst, instance
-from dse.studies.portfolio_bound import mean_bound
-from dse.studies.portfolio_choice import bounded_mean, choices, value_of
-from dse.studies.portfolio_exact import exact_cover, exact_mean, exact_worst
+from dse.studies.portfolio import exact as portfolio_exact
+from dse.studies.portfolio.bound import mean_bound
+from dse.studies.portfolio.choice import bounded_mean, choices, value_of
+from dse.studies.portfolio.exact import exact_cover, exact_mean, exact_worst
+from dse.studies.portfolio.greedy import Instance, choose_mean, choose_worst, instance
+from dse.studies.portfolio.kernel_cover import cover_sets
+from dse.studies.portfolio.kernel_matrix import space_kernels
 
 CLOSE = 1e-6  # regrets are float32
 SMALL = settings(max_examples=60, deadline=None)

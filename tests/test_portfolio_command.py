@@ -14,10 +14,10 @@ from cli_run import answer, json_answer
 
 from dse.problem import gemm_problem
 from dse.schedule_text import parse_schedule
-from dse.studies.decision_tree import Leaf, Split
-from dse.studies.dispatch import Dispatch, Loss, Rule, between_shapes, features_of
-from dse.studies.portfolio_figure import knee
-from dse.studies.rule_text import c_source, python_source, rule_text
+from dse.studies.portfolio.decision_tree import Leaf, Split
+from dse.studies.portfolio.dispatch import Dispatch, Loss, Rule, between_shapes, features_of
+from dse.studies.portfolio.figure import knee
+from dse.studies.portfolio.rule_text import c_source, python_source, rule_text
 
 LIST = "name,m,n,k,count\nlarge,4096,4096,4096,3\nskinny,16,8192,4096,80\nmiddle,512,4096,2048,8\nodd,300,3008,1024,1\n"
 SPACE = ["--preset", "quick", "--axis", "launch=data_parallel:staged,split_k:4:staged", "--axis", "stages=4"]

@@ -18,8 +18,8 @@ from dse.content.gpu import load_gpu
 from dse.errors import UserError
 from dse.problem import gemm_problem
 from dse.rank import rank_candidates
-from dse.studies.prune import error_scale, expected_retained, kept_count, prune
-from dse.studies.subset_file import subset_text
+from dse.studies.benchmark.prune import error_scale, expected_retained, kept_count, prune
+from dse.studies.benchmark.subset_file import subset_text
 from dse.triton_config import TritonGpu
 from dse.trust.within_shape import RATES, WithinShape, covariance, packaged_within_shape
 

@@ -12,10 +12,10 @@ from dse.api import ask, make_job
 from dse.cli import main
 from dse.runs import open_run
 from dse.studies.cases import case_of_run, cases_of_front, tuned_cases
-from dse.studies.elasticities import central
-from dse.studies.gpu_numbers import moved
-from dse.studies.precise_costs import latency_slopes, make_rows
-from dse.studies.sensitivity import sensitivity
+from dse.studies.sensitivity.elasticities import central
+from dse.studies.sensitivity.gpu_numbers import moved
+from dse.studies.sensitivity.precise_costs import latency_slopes, make_rows
+from dse.studies.sensitivity.sensitivity import sensitivity
 
 FEW = ["--preset", "quick", "--axis", "tile_m=128", "--axis", "tile_k=64B", "--axis", "stages=3,4", "--quiet"]
 TYPED = ["--shape", SHAPE, "--schedule", "tile=128x128x64 stages=4 warps=8 launch=persistent"]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dse.content.gpu import load_gpu
 from dse.errors import UserError
 from dse.runs import open_run
-from dse.studies.shortlist_size import choose_shortlist, shortlist_of
+from dse.studies.benchmark.shortlist_size import choose_shortlist, shortlist_of
 from dse.trust.within_shape import WithinShape, draw_log_latencies
 from dse.validation.ranking import rank_measured
 from dse.validation.schedule_tables import read_cute_sweep, read_cutlass_sweep

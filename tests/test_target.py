@@ -12,10 +12,10 @@ from dse.errors import UserError
 from dse.problem import gemm_problem
 from dse.question import ask
 from dse.schedule_set import fitting
-from dse.studies.improvable import COUNTS, LESS, MORE, knobs_of
-from dse.studies.target import parse_seconds, target
-from dse.studies.target_search import Smallest, smallest_changes
-from dse.studies.tuned_machines import Machines
+from dse.studies.target.improvable import COUNTS, LESS, MORE, knobs_of
+from dse.studies.target.search import Smallest, smallest_changes
+from dse.studies.target.target import parse_seconds, target
+from dse.studies.target.tuned_machines import Machines
 from dse.tuning import tune
 from jaxmodel.machine import Gpu
 
@@ -94,8 +94,8 @@ def test_shortlists_are_never_faster_than_the_space(space, knobs, scanned):
 
 
 def test_a_space_larger_than_its_shortlist_is_searched_as_well(space, knobs, scanned, monkeypatch):
-    monkeypatch.setattr("dse.studies.tuned_machines.SHORTLIST", 2)
-    monkeypatch.setattr("dse.studies.tuned_machines.LEAST_SHORTLIST", 1)
+    monkeypatch.setattr("dse.studies.target.tuned_machines.SHORTLIST", 2)
+    monkeypatch.setattr("dse.studies.target.tuned_machines.LEAST_SHORTLIST", 1)
     _, found = searched(space, knobs, 1.1)
     for at in found:
         wanted = np.flatnonzero(scanned[at.knob.name] <= scanned[at.knob.name][0] / 1.1)

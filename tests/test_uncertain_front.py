@@ -18,10 +18,10 @@ from dse.job import as_float32
 from dse.question import ask
 from dse.runs import open_run
 from dse.schedule_set import fitting
-from dse.studies import uncertain_front as study
-from dse.studies.gpu_draws import draw_gpus, uncertainties
-from dse.studies.uncertain_front import front_places, uncertain_front
-from dse.studies.uncertain_run import uncertain_run
+from dse.studies.fronts import uncertain_front as study
+from dse.studies.fronts.gpu_draws import draw_gpus, uncertainties
+from dse.studies.fronts.uncertain_front import front_places, uncertain_front
+from dse.studies.fronts.uncertain_run import uncertain_run
 
 AXES = ["tile_m=64,128", "tile_n=64:256", "stages=3,4", "tile_k=64B,128B", "raster=along_m:1,along_n:1,along_n:8"]
 OBJECTIVES = ("latency_s", "ddr_bytes", "smem_bytes")

@@ -15,8 +15,8 @@ from dse import load_gpu, load_space, sweep, what_if
 from dse.api import explain
 from dse.content.study import list_studies, load_study, study_text
 from dse.errors import UserError
-from dse.studies.knees import bound_moves, where_enough
-from dse.studies.what_if import as_it_runs
+from dse.studies.what_if.knees import bound_moves, where_enough
+from dse.studies.what_if.tuned import as_it_runs
 
 SMALL = {"tile_m": [64, 128], "tile_n": [64, 128, 256], "stages": [2, 4], "raster": ["along_m:1", "along_n:8"]}
 SHAPES = ("4096x4096x4096", "100x8192x1024")
@@ -97,7 +97,7 @@ def test_weights_move_the_total_only(tmp_path) -> None:
 def test_gpus_of_different_families_are_tuned_over_their_own_spaces(tmp_path) -> None:
     study = tmp_path / "s.toml"
     study.write_text('gpus = ["a100_sxm", "h100_sxm"]\nshapes = ["2048x2048x2048"]\npreset = "quick"\n')
-    from dse.studies.run_study import run_study
+    from dse.studies.what_if.study import run_study
 
     found = run_study(load_study(study))[0].found
     assert len(found.spaces) == 2

@@ -18,8 +18,8 @@ SHOWN = 12  # shapes of a pair, evenly through the measured speed-ups
 def answer(arguments: argparse.Namespace, study: "Study") -> int:
     """Runs the comparison, writes its folder and prints it."""
     from ..progress import make_reporter
-    from ..studies.back_test import back_test
-    from ..studies.back_test_files import new_folder, write_back_test
+    from ..studies.back_test.files import new_folder, write_back_test
+    from ..studies.back_test.speedups import back_test
     from .interrupt import stoppable
     from .show import print_json
 
@@ -41,7 +41,7 @@ def answer(arguments: argparse.Namespace, study: "Study") -> int:
 
 
 def _lines(result: "SpeedUp") -> list[str]:
-    from ..studies.back_test import as_table
+    from ..studies.back_test.speedups import as_table
 
     low, high = result.measured_range
     rows = as_table([result]).sort_values("measured", kind="stable", ignore_index=True)
@@ -67,7 +67,7 @@ def _lines(result: "SpeedUp") -> list[str]:
 
 
 def _grouped(result: "SpeedUp", by: str, title: str) -> str:
-    from ..studies.back_test import grouped
+    from ..studies.back_test.speedups import grouped
 
     rows = [
         {

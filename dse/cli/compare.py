@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Prints the comparison."""
     from ..progress import make_reporter
-    from ..studies.compare import compare
+    from ..studies.compare.compare import compare
     from .compare_text import as_dict, comparison_text
     from .interrupt import stoppable
     from .show import print_json

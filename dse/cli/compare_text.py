@@ -8,7 +8,7 @@ from ..text import byte_text, seconds_text, table, what_if_lines
 
 if TYPE_CHECKING:
     from ..studies.cases import Case
-    from ..studies.compare import Comparison
+    from ..studies.compare.compare import Comparison
 
 PIPELINES = ("tensor", "cuda", "smem", "l15", "l2", "ddr")
 NOTHING = 5e-4  # share of the difference below which a term is left out of the text
@@ -104,7 +104,7 @@ def _phases(found: "Comparison") -> str:
 
 
 def _causes(found: "Comparison") -> list[str]:
-    from ..studies.compare import PHASES
+    from ..studies.compare.compare import PHASES
 
     largest = found.by_cause["difference_s"].abs().max()
     phases = [name for name in PHASES if found.by_cause[name].abs().max() > NOTHING * largest]

@@ -141,7 +141,7 @@ def _reference(text: str | None, objectives: list[str]) -> tuple[float, ...] | N
 
 
 def _draw(path: str, opened: "Run", objectives: list[str], bends: Any, stand: Any) -> None:
-    from ..studies.front_figure import draw_front
+    from ..studies.fronts.figure import draw_front
     from .top import heading
 
     title = heading(opened.summary).splitlines()[0]

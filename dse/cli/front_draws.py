@@ -9,7 +9,7 @@ from ..errors import UserError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..studies.uncertain_run import UncertainRun
+    from ..studies.fronts.uncertain_run import UncertainRun
 
 SHOWN = 20
 
@@ -18,7 +18,7 @@ def run_draws(arguments: argparse.Namespace) -> int:
     """Draws, and prints the points by their probability of being on the front, and the most robust schedules."""
     from ..content.gpu import load_gpu
     from ..runs import open_run
-    from ..studies.uncertain_run import uncertain_run
+    from ..studies.fronts.uncertain_run import uncertain_run
     from .show import print_json
     from .top import heading
 

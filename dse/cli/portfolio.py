@@ -20,7 +20,7 @@ from ..errors import UserError
 from .options import add_output, add_question, add_schedules, positive, refinements
 
 if TYPE_CHECKING:
-    from ..studies.portfolio_study import Portfolio
+    from ..studies.portfolio.study import Portfolio
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -68,9 +68,9 @@ def run(arguments: argparse.Namespace) -> int:
     from ..figure_file import check_figure_path
     from ..kernel import get_kernel
     from ..progress import make_reporter
-    from ..studies.portfolio_figure import draw_portfolio
-    from ..studies.portfolio_files import as_dict, portfolio_folder, write_portfolio
-    from ..studies.portfolio_study import portfolio
+    from ..studies.portfolio.figure import draw_portfolio
+    from ..studies.portfolio.files import as_dict, portfolio_folder, write_portfolio
+    from ..studies.portfolio.study import portfolio
     from .interrupt import stoppable
     from .portfolio_text import portfolio_text
     from .show import print_json

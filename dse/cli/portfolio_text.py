@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 from ..text import table
 
 if TYPE_CHECKING:
-    from ..studies.dispatch import Loss
-    from ..studies.portfolio_study import Portfolio
+    from ..studies.portfolio.dispatch import Loss
+    from ..studies.portfolio.study import Portfolio
 
 ROWS_MAX = 80  # lines of the dispatch table that are printed
 
 
 def portfolio_text(found: "Portfolio") -> str:
     """What was chosen, how good it is, which shape goes where, and the rule."""
-    from ..studies.portfolio_files import kernel_table
-    from ..studies.rule_text import rule_text
+    from ..studies.portfolio.files import kernel_table
+    from ..studies.portfolio.rule_text import rule_text
 
     letters = _letters(len(found.kernel_names))
     lines = [found.title, *found.questions[0].what_if, _source(found)]
@@ -43,7 +43,7 @@ def _source(found: "Portfolio") -> str:
 
 
 def _verdict(found: "Portfolio") -> str:
-    from ..studies.portfolio_choice import value_of
+    from ..studies.portfolio.choice import value_of
 
     choice = found.choice
     used = len(found.kernel_names)

@@ -20,7 +20,7 @@ from ..errors import UserError
 from .options import add_question, question
 
 if TYPE_CHECKING:
-    from ..studies.prune import Pruned
+    from ..studies.benchmark.prune import Pruned
 
 SHOWN = 20
 
@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Prunes; exit code 1 where a shape has no config that can run."""
     from ..candidate_files import read_entries
     from ..content.shapes import load_shapes
-    from ..studies.prune import prune
+    from ..studies.benchmark.prune import prune
     from .show import print_json
 
     if (arguments.shape is None) == (arguments.shapes is None):
@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _write(arguments: argparse.Namespace, entries: Any, pruned: "Pruned") -> None:
-    from ..studies.subset_file import subset_text
+    from ..studies.benchmark.subset_file import subset_text
 
     path = Path(arguments.output)
     remark = f"the {len(pruned.kept)} of {len(entries)} configs of {Path(arguments.configs).name} that dse prune keeps"

@@ -47,9 +47,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints the elasticities."""
     from ..figure_file import check_figure_path
     from ..progress import make_reporter
-    from ..studies.sensitivity import sensitivity
-    from ..studies.sensitivity_files import as_dict, check_table_path, write_sensitivity
-    from ..studies.tornado import draw_tornado
+    from ..studies.sensitivity.files import as_dict, check_table_path, write_sensitivity
+    from ..studies.sensitivity.sensitivity import sensitivity
+    from ..studies.sensitivity.tornado import draw_tornado
     from .interrupt import stoppable
     from .sensitivity_text import case_title, sensitivity_text
     from .show import print_json

@@ -10,7 +10,7 @@ from ..text import quantity_text, seconds_text, table, what_if_lines
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..studies.sensitivity import Sensitivity
+    from ..studies.sensitivity.sensitivity import Sensitivity
 
 MATTERS = 5e-4  # elasticity from which a number is shown, and ten times the change of the latency by 10 % of it
 MOST_CASES = 40
@@ -19,7 +19,7 @@ COLUMNS_A_CASE = 5  # numbers that the table of cases has a column for
 
 def sensitivity_text(found: "Sensitivity", everything: bool = False) -> str:
     """The question, the whole, and where there are several cases each of them."""
-    from ..studies.next_bottleneck import WORDS
+    from ..studies.sensitivity.next_bottleneck import WORDS
 
     lines = [case_title(found), *what_if_lines(found.cases[0].job.gpu_changes, found.cases[0].job.clock)]
     if len(found.cases) == 1:
@@ -91,7 +91,7 @@ def _buys(share: float, better: str) -> str:
 
 
 def _cases(found: "Sensitivity") -> list[str]:
-    from ..studies.elasticities import central
+    from ..studies.sensitivity.elasticities import central
 
     names = list(found.whole["number"].head(COLUMNS_A_CASE))
     rows = []

@@ -15,7 +15,7 @@ from ..errors import UserError
 from .options import positive
 
 if TYPE_CHECKING:
-    from ..studies.shortlist_size import RunShortlist
+    from ..studies.benchmark.shortlist_size import RunShortlist
 
 CURVE_POINTS = 12
 
@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints the list, the sentence and the curve."""
     from ..figure_file import check_figure_path
     from ..runs import open_run
-    from ..studies.shortlist_size import draw_chances, shortlist_of
+    from ..studies.benchmark.shortlist_size import draw_chances, shortlist_of
     from .show import print_json, schedule_rows
     from .top import heading
 

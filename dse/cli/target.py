@@ -16,7 +16,7 @@ from ..errors import UserError
 from .options import add_output, add_question, add_schedules, overrides, refinements
 
 if TYPE_CHECKING:
-    from ..studies.target import Change, Target
+    from ..studies.target.target import Change, Target
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Answers and prints."""
     from ..progress import make_reporter
     from ..restrict import parse_axes
-    from ..studies.target import target
+    from ..studies.target.target import target
     from .interrupt import stoppable
     from .show import print_json
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 from ..text import quantity_text, table, what_if_lines
 
 if TYPE_CHECKING:
-    from ..studies.knees import BoundMove, Curve
-    from ..studies.run_study import Answer
+    from ..studies.what_if.knees import BoundMove, Curve
+    from ..studies.what_if.study import Answer
 
 MOST_ROWS = 16  # of a curve; longer ones are thinned out evenly
 MOST_SHAPES = 40

@@ -61,8 +61,8 @@ def answer(arguments: argparse.Namespace, study: "Study", name: str) -> int:
     from dataclasses import replace
 
     from ..progress import make_reporter
-    from ..studies.run_study import run_study
-    from ..studies.what_if_files import as_dict, new_folder, write_answer
+    from ..studies.what_if.files import as_dict, new_folder, write_answer
+    from ..studies.what_if.study import run_study
     from .interrupt import stoppable
     from .show import print_json
     from .what_if_text import answer_text

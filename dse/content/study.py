@@ -44,7 +44,7 @@ class Study:
         dtype: input type of shapes that do not say their own.
         shapes: name or path of a shape list, or shapes as texts.
         axes: what is varied.
-        combine: "each" or "grid", see `dse.studies.machines.varied_machines`.
+        combine: "each" or "grid", see `dse.studies.what_if.machines.varied_machines`.
         overrides: what the baseline changes of its file.
         space, preset, restrict: which schedules are tuned over, as in `dse.api.sweep`.
         refinements: further choices of `dse.question.ask`.

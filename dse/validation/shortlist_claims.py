@@ -9,7 +9,7 @@ import numpy as np
 from ..trust.within_shape import WithinShape
 from .within_shape_fit import SchedulesOfShape, fit_within_shape
 
-# the study, given by the caller: `dse.studies.shortlist_size.choose_shortlist` or something that is asked the same
+# the study, given by the caller: `choose_shortlist` of dse.studies.benchmark, or something that is asked the same
 Choose = Callable[..., Any]
 
 

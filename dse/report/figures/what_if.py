@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ...studies.knees import Curve
+from ...studies.what_if.knees import Curve
 from ...text import unit_scale
 from .. import drawing
 from .marks import plain_ticks

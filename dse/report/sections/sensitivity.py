@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from ...studies.elasticities import Elasticities, central, elasticities
+from ...studies.sensitivity.elasticities import Elasticities, central, elasticities
 from ..blocks import Cell, Figure, Paragraph, Section, Table, number, words
 from ..facts import RunFacts, schedule_of
 from ..figures.sensitivity import BAR_IN, Lever, draw_tornado

@@ -1,0 +1,1 @@
+"""Changes of hardware that happened, predicted and measured."""

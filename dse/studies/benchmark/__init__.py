@@ -1,0 +1,1 @@
+"""Which schedules, and how many, to benchmark."""

@@ -1,0 +1,1 @@
+"""Two kernels side by side, their difference attributed."""

@@ -1,0 +1,1 @@
+"""What of a front stands where the GPU's numbers are uncertain."""

@@ -1,0 +1,1 @@
+"""The few kernels that a library ships for a list of shapes."""

@@ -1,0 +1,1 @@
+"""What a latency owes to each number of its GPU."""

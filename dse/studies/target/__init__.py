@@ -1,0 +1,1 @@
+"""How much better one number of a GPU must be."""

@@ -1,0 +1,1 @@
+"""Other hardware, schedules tuned anew for every machine."""

@@ -1,0 +1,125 @@
+"""The machines of a study: a GPU, and what it becomes along hardware axes; or several GPUs side by side."""
+
+import itertools
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ...content.gpu import GpuFile, load_gpu
+from ...content.hardware_axis import HardwareAxis, current_value
+from ...errors import UserError, unknown
+
+COMBINE = ("each", "grid")
+MOST_MACHINES = 100_000
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One machine.
+
+    Attributes:
+        label: for tables and figures, e.g. "l2_capacity_bytes 1e+08"; "now" for the baseline.
+        gpu: with what was changed.
+        axis: title of the axis that was moved; "" for the baseline, for a grid and for GPUs side by side.
+        values: field -> the number that the GPU has now, of every axis that was moved.
+        factors: field -> what it was multiplied by.
+    """
+
+    label: str
+    gpu: GpuFile
+    axis: str = ""
+    values: Mapping[str, float] = field(default_factory=dict)
+    factors: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether it is what the others are compared with."""
+        return self.label == "now"
+
+
+def varied_machines(
+    gpu: str | os.PathLike[str],
+    axes: Sequence[HardwareAxis],
+    overrides: Mapping[str, str | float] | None = None,
+    combine: str = "each",
+) -> list[Machine]:
+    """The baseline, then what it becomes.
+
+    Args:
+        gpu: name or path of a GPU file.
+        axes: what is varied.
+        overrides: what the baseline itself changes of the file; factors of axes refer to the file as changed.
+        combine: "each": one axis after the other, the others at the baseline; "grid": every combination.
+
+    Raises:
+        UserError: an unknown GPU or `combine`, two axes of one field, a field that is both set and varied, a value that
+            the field does not allow, or more than 100,000 machines.
+    """
+    if combine not in COMBINE:
+        raise unknown("combine", combine, COMBINE)
+    base = load_gpu(gpu, overrides)
+    _check_fields(axes, overrides or {}, combine)
+    count = sum(len(axis.entries) for axis in axes) if combine == "each" else math.prod(len(a.entries) for a in axes)
+    if count > MOST_MACHINES:
+        raise UserError(f"{count:,} machines are too many: at most {MOST_MACHINES:,}; fewer values, or combine = each")
+    machines = [Machine("now", base)]
+    groups = [(axis,) for axis in axes] if combine == "each" else [tuple(axes)] if axes else []
+    for group in groups:
+        for entries in itertools.product(*(axis.entries for axis in group)):
+            machines.append(_varied(gpu, base, overrides or {}, group, entries, combine))
+    return machines
+
+
+def listed_machines(gpus: Sequence[str | os.PathLike[str]], overrides: Mapping[str, str | float]) -> list[Machine]:
+    """GPUs side by side, the first one the baseline.
+
+    Raises:
+        UserError: fewer than two, or an unknown one.
+    """
+    if len(gpus) < 2:
+        raise UserError("GPUs side by side are at least two: gpus = ['h100_sxm', 'h200_sxm']")
+    loaded = [load_gpu(name, overrides) for name in gpus]
+    return [Machine("now" if not place else gpu.name, gpu) for place, gpu in enumerate(loaded)]
+
+
+def _check_fields(axes: Sequence[HardwareAxis], overrides: Mapping[str, str | float], combine: str) -> None:
+    fields = [axis.field for axis in axes]
+    titles = [axis.title for axis in axes]
+    for place, axis in enumerate(axes):
+        if combine == "grid" and axis.field in fields[:place]:
+            raise UserError(f"two axes vary {axis.field}: a grid varies a field once")
+        if axis.title in titles[:place]:
+            raise UserError(f"two axes are called {axis.title!r}: give one of them a name")
+        for name in overrides:
+            if axis.field == name or axis.field.startswith(f"{name}_"):
+                raise UserError(f"GPU field {axis.field} is both set and varied: do one of the two")
+
+
+def _varied(
+    gpu: str | os.PathLike[str],
+    base: GpuFile,
+    overrides: Mapping[str, str | float],
+    axes: tuple[HardwareAxis, ...],
+    entries: tuple[float | str, ...],
+    combine: str,
+) -> Machine:
+    changes: dict[str, str | float] = {}
+    for axis, entry in zip(axes, entries, strict=True):
+        own = axis.overrides(entry, base)
+        repeated = next((name for name in own if name in changes or name in overrides), None)
+        if repeated:
+            raise UserError(f"axis {axis.title}: {repeated} is changed twice, by it and by another axis or by set")
+        changes |= own
+    changed = load_gpu(gpu, {**overrides, **changes})
+    values = {axis.field: _value(changed, base, axis, entry) for axis, entry in zip(axes, entries, strict=True)}
+    now = {axis.field: current_value(base, axis.field) for axis in axes}
+    factors = {name: value / now[name] if now[name] else math.nan for name, value in values.items()}
+    label = ", ".join(f"{axis.title} {values[axis.field]:.4g}" for axis in axes)
+    return Machine(label, changed, axes[0].title if combine == "each" else "", values, factors)
+
+
+def _value(changed: GpuFile, base: GpuFile, axis: HardwareAxis, entry: float | str) -> float:
+    if axis.field in changed.values or axis.field == "clock_hz":
+        return current_value(changed, axis.field)
+    return axis.factors(base)[axis.entries.index(entry)]

@@ -1,0 +1,146 @@
+"""A study run: machines, shapes and spaces made of what the file asks, then every schedule on every machine."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...api import shape_rows
+from ...content.hardware_axis import HardwareAxis, parse_vary
+from ...content.space import load_space
+from ...content.study import Study
+from ...errors import UserError, unknown
+from ...kernel import get_kernel
+from ...progress import Progress
+from ...question import Question, ask
+from ...restrict import Restrictions, parse_axes
+from ...space import Space
+from .knees import Curve, curves_of
+from .machines import Machine, listed_machines, varied_machines
+from .totals import priced
+from .tuned import Shape, WhatIf, tune_machines
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a study found on one baseline.
+
+    Attributes:
+        study: what was asked.
+        baseline: the question of the first shape on the baseline.
+        found: every machine and shape.
+        curves: one for each axis that was varied by itself, with its knees.
+    """
+
+    study: Study
+    baseline: Question
+    found: WhatIf
+    curves: tuple[Curve, ...]
+
+
+def run_study(study: Study, progress: Progress = None) -> list[Answer]:
+    """Answers a study (one that compares with measurements: `dse.studies.back_test.speedups`).
+
+    Returns:
+        One answer for each GPU where axes are varied, one in all where GPUs are compared.
+
+    Raises:
+        UserError: whatever of it is wrong, or a shape that no schedule can run on a machine.
+    """
+    get_kernel(study.kernel)
+    if study.axes:
+        groups = [varied_machines(gpu, study.axes, study.overrides, study.combine) for gpu in study.gpus]
+    else:
+        groups = [listed_machines(study.gpus, study.overrides)]
+    return [_answer(study, machines, progress) for machines in groups]
+
+
+def what_if(
+    vary: str | Sequence[str | HardwareAxis],
+    *,
+    shapes: str | Path | Sequence[str],
+    gpu: str | Path = "h200_sxm",
+    dtype: str = "bf16",
+    overrides: Mapping[str, str | float] | None = None,
+    combine: str = "each",
+    space: str | Path | None = None,
+    preset: str | None = None,
+    axes: Mapping[str, Any] | None = None,
+    front: Sequence[str] = (),
+    progress: Progress = None,
+    **refinements: Any,
+) -> Answer:
+    """What if the GPU's numbers were different: schedules tuned anew for every machine, beside the baseline's kept.
+
+    Args:
+        vary: what is varied, as on the command line: "l2_capacity=1x,2x", ["sm_count=66:264:4", ...].
+        shapes: name or path of a shape list, or shapes as texts.
+        gpu: name or path of the baseline.
+        dtype: input type of shapes that do not say their own.
+        overrides: what the baseline changes of its file.
+        combine: "each": one field at a time; "grid": every combination.
+        space, preset, axes: which schedules are tuned over, as in `dse.sweep`.
+        front: quantities that machines are compared by: latency_s, energy_j, power_w, area_mm2, tdp_w.
+        progress: as in `dse.sweep`.
+        refinements: further choices of `dse.question.ask`: family, accumulator, clock, out_dtype, layout, beta, cache.
+
+    Returns:
+        `Answer`: `found.totals` (a row a machine), `found.table` (a row a machine and shape), `curves` with their
+        knees.
+
+    Raises:
+        UserError: whatever of this is wrong, or a shape that no schedule can run on a machine.
+    """
+    wanted = [vary] if isinstance(vary, (str, HardwareAxis)) else list(vary)
+    study = Study(
+        name="what_if",
+        gpus=(str(gpu),),
+        shapes=str(shapes) if isinstance(shapes, (str, Path)) else tuple(shapes),
+        axes=tuple(axis if isinstance(axis, HardwareAxis) else parse_vary(axis) for axis in wanted),
+        dtype=dtype,
+        combine=combine,
+        overrides=overrides or {},
+        space=None if space is None else str(space),
+        preset=preset,
+        restrict=axes or {},
+        refinements=refinements,
+        front=tuple(front),
+    )
+    return run_study(study, progress)[0]
+
+
+def _answer(study: Study, machines: Sequence[Machine], progress: Progress) -> Answer:
+    shapes = _shapes(study, machines)
+    found = tune_machines(machines, shapes, lambda question: _space(study, question), progress)
+    found = priced(found, study.front)
+    axes = study.axes if study.combine == "each" or len(study.axes) == 1 else ()
+    return Answer(study, shapes[0].questions[0], found, curves_of(found, axes))
+
+
+def _shapes(study: Study, machines: Sequence[Machine]) -> list[Shape]:
+    rows = shape_rows(study.shapes if isinstance(study.shapes, str) else list(study.shapes))
+    names = [row.name for row in rows]
+    repeated = next((name for place, name in enumerate(names) if name in names[:place]), None)
+    if repeated is not None:
+        raise UserError(f"two shapes are called {repeated!r}: give each its own name, or leave one out")
+    return [Shape(row.name, row.weight, tuple(_ask(study, row, machine) for machine in machines)) for row in rows]
+
+
+def _ask(study: Study, row: Any, machine: Machine) -> Question:
+    try:
+        return ask(row.shape, row.dtype or study.dtype, machine.gpu, **study.refinements)
+    except TypeError as error:
+        raise UserError(f"study {study.name}: {error}") from None
+
+
+def _space(study: Study, question: Question) -> Space:
+    asked = str(study.space or study.kernel)
+    space = load_space(asked, question.family, question.problem.dtype, study.preset, _restrictions(study.restrict))
+    if space.family != question.family:
+        raise unknown("family of the space", space.family, question.gpu.families(question.problem.dtype))
+    return space
+
+
+def _restrictions(table: Mapping[str, Any]) -> Restrictions:
+    words = {name: value if isinstance(value, (list, tuple)) else [value] for name, value in table.items()}
+    return parse_axes(f"{name}={','.join(map(str, values))}" for name, values in words.items())
