@@ -20,7 +20,7 @@ class Snapshot:
         rate: a second, in this run.
         best: best value of `best_name` so far; None: none yet.
         best_name: what is ranked, e.g. "latency_s".
-        front: rows on the front so far.
+        front: rows on the front so far; None: no front is kept.
         finished: the last snapshot of the run.
     """
 
@@ -30,7 +30,7 @@ class Snapshot:
     rate: float
     best: float | None
     best_name: str
-    front: int
+    front: int | None
     finished: bool = False
 
     @property
@@ -88,7 +88,9 @@ def describe(snapshot: Snapshot) -> str:
         parts.append(f"{eta:.0f} s to go")
     if snapshot.best is not None:
         parts.append(f"best {format_quantity(snapshot.best_name, snapshot.best)}")
-    return ", ".join([*parts, f"front {snapshot.front:,}"])
+    if snapshot.front is not None:
+        parts.append(f"front {snapshot.front:,}")
+    return ", ".join(parts)
 
 
 def format_quantity(name: str, value: float) -> str:

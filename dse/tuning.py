@@ -113,7 +113,7 @@ class _Work:
         seconds = time.perf_counter() - self.began
         total = len(self.schedules) * len(self.rows)
         done = total if finished else min(self.done, total)
-        return Snapshot(done, total, seconds, done / max(seconds, 1e-9), None, "latency_s", 0, finished)
+        return Snapshot(done, total, seconds, done / max(seconds, 1e-9), None, "latency_s", None, finished)
 
 
 @lru_cache(maxsize=1)

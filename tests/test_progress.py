@@ -24,6 +24,7 @@ def test_a_line_says_rate_time_to_go_best_and_front():
     text = "25,000,000 of 100,000,000 (25.0 %), 25.0 M/s, 3 s to go, best latency 1.234 ms, front 17"
     assert describe(snapshot) == text
     assert describe(Snapshot(0, 1000, 1.0, 0.0, None, "latency_s", 0)) == "0 of 1,000 (0.0 %), compiling, front 0"
+    assert describe(Snapshot(0, 1000, 1.0, 0.0, None, "latency_s", None)) == "0 of 1,000 (0.0 %), compiling"
     assert "compiling" not in describe(Snapshot(1000, 1000, 1.0, 0.0, None, "latency_s", 0, finished=True))
     assert "to go" not in describe(DONE)
     assert "best" not in describe(Snapshot(0, 10, 0.0, 0.0, None, "latency_s", 0))

@@ -137,3 +137,15 @@ def test_a_renamed_launch_order_hides_nothing_that_stops_a_schedule(machines) ->
         one, eight = listed(columns).values(*_records(problem, bound))[0]
         assert one == eight
         assert np.isinf(one) == (launch == "stream_k")
+
+
+def test_the_chunks_of_an_accelerator_give_the_same(monkeypatch, space, machines, problems) -> None:
+    bound = machines[0].bind("bf16")
+    rows = [(problem, bound) for problem in problems]
+    expected = tune(fitting(space, problems, [bound]), rows)
+    monkeypatch.setattr("dse.schedule_set.is_accelerator", lambda device: True)
+    whole = fitting(space, problems, [bound])
+    assert all(group.calls == 1 for group in whole.groups)
+    found = tune(whole, rows)
+    np.testing.assert_allclose(found.latency_s, expected.latency_s, rtol=1e-6)
+    np.testing.assert_array_equal(found.index, expected.index)

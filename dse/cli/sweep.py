@@ -158,8 +158,12 @@ def result_text(title: str, result: "SweepResult") -> str:
     lines.append(f"{result.seconds:.2f} s, {result.rate / 1e6:.1f} M points/s ({result.executor})")
     if result.folder:
         shown = shlex.quote(result.folder)
-        lines += [f"written to {result.folder} (Parquet)", f"next: dse explain {shown} 0, or dse front {shown}"]
+        lines += [f"written to {result.folder} (Parquet)", _next(shown)]
     return "\n".join(lines)
+
+
+def _next(folder: str) -> str:
+    return f"next: dse explain {folder} 0; the folder also goes to dse front, sensitivity, shortlist, export and report"
 
 
 def _space_lines(result: "SweepResult") -> list[str]:
