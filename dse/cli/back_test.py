@@ -17,16 +17,15 @@ SHOWN = 12  # shapes of a pair, evenly through the measured speed-ups
 
 def answer(arguments: argparse.Namespace, study: "Study") -> int:
     """Runs the comparison, writes its folder and prints it."""
-    from ..progress import make_reporter
     from ..studies.back_test.files import new_folder, write_back_test
     from ..studies.back_test.speedups import back_test
     from .interrupt import stoppable
-    from .show import print_json
+    from .show import print_json, say
 
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
     folder = new_folder(arguments.out or Path("runs") / f"{study.name}-{stamp}", arguments.overwrite)
     with stoppable():
-        results = back_test(study, make_reporter("quiet" if arguments.quiet else "auto"))
+        results = back_test(study, None if arguments.quiet else say)
     figure = study.figures and not arguments.no_figure
     write_back_test(study, results, folder, shlex.join(["dse", *arguments.words]), figure)
     if arguments.json:

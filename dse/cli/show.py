@@ -70,6 +70,11 @@ def _schedule_row(place: str, row: Mapping[Any, Any], level: float) -> dict[str,
     }
 
 
+def say(line: str) -> None:
+    """A line on standard error, at once: what is being done."""
+    print(line, file=sys.stderr, flush=True)
+
+
 def print_json(content: Any) -> None:
     """One JSON document on standard output; numbers that JSON lacks become null."""
     json.dump(plain(content), sys.stdout, indent=1, allow_nan=False)

@@ -7,7 +7,6 @@ says what other rows than bf16 are. Intervals resample whole (n, k) pairs: rows 
 """
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -67,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ..validation.error_figure import draw_errors
     from ..validation.validate import all_rows, validate_gemm
     from . import validation_text
-    from .show import print_json
+    from .show import print_json, say
 
     figure = check_figure_path(arguments.figure) if arguments.figure is not None else None
     configure_jax()
@@ -80,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
         dtypes=arguments.dtype,
         source=arguments.source,
         same_split=arguments.same_split,
-        progress=_say,
+        progress=say,
     )
     if figure is not None:
         draw_errors(results, figure)
@@ -135,7 +134,7 @@ def _speedup(arguments: argparse.Namespace, files: dict[str, str] | None, out: P
     from ..platform import configure_jax
     from ..validation.speedup import speedup_gemm
     from . import validation_text
-    from .show import print_json
+    from .show import print_json, say
 
     configure_jax()
     found = speedup_gemm(
@@ -149,7 +148,7 @@ def _speedup(arguments: argparse.Namespace, files: dict[str, str] | None, out: P
         dtypes=arguments.dtype,
         source=arguments.source,
         same_split=arguments.same_split,
-        progress=_say,
+        progress=say,
     )
     if out is not None:
         _write(found.rows, out)
@@ -160,10 +159,6 @@ def _speedup(arguments: argparse.Namespace, files: dict[str, str] | None, out: P
     if out is not None:
         print(f"rows: {out}")
     return 0
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 def _files(given: list[str] | None) -> dict[str, str] | None:

@@ -1,7 +1,7 @@
 """Changes of hardware that happened: speed-ups from one GPU to another, predicted and measured, shape by shape."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,8 +30,12 @@ COLUMNS: dict[str, tuple[str, str]] = {  # column -> (unit, meaning)
 }
 
 
-def back_test(study: Study, progress: Any = None) -> list[SpeedUp]:
+def back_test(study: Study, progress: Callable[[str], None] | None = None) -> list[SpeedUp]:
     """Predicts every shape that was measured on the study's first GPU and on another, one result for each other.
+
+    Args:
+        study: with `measured`.
+        progress: called with a line of text before each GPU and data type; None: silent.
 
     Raises:
         UserError: what `dse.validation.speedup.speedup_gemm` raises.
