@@ -20,7 +20,7 @@ def paired_costs(
     """The whole breakdown of every row.
 
     Args:
-        problems: the user's, one a row (anything with `arrays()`), all with scales or all without.
+        problems: the user's, one a row (anything with `arrays()`).
         schedules: every schedule field -> numbers[rows].
         gpus: the model's records, one a row.
         kernel_name: of the cost model.
@@ -28,11 +28,23 @@ def paired_costs(
     Returns:
         Cost column (`dse.columns.COST_COLUMNS`) -> array[rows]; where `reason` is not 0 the numbers are not to be used.
     """
-    if not len(problems):
-        return {}
-    evaluate = _compiled(get_kernel(kernel_name))
     records = [as_float32(problem.arrays()) for problem in problems]
     machines = [as_float32(gpu) for gpu in gpus]
+    scaled = np.array([record.scaling is not None for record in records], bool)
+    found: dict[str, np.ndarray] = {}
+    for kind in np.unique(scaled):  # records with scales and without are of different structure
+        rows = np.flatnonzero(scaled == kind)
+        fields = {name: np.asarray(values)[rows] for name, values in schedules.items()}
+        costs = _costs([records[row] for row in rows], fields, [machines[row] for row in rows], kernel_name)
+        for name, values in costs.items():
+            found.setdefault(name, np.zeros(len(records), values.dtype))[rows] = values
+    return found
+
+
+def _costs(
+    records: Sequence[Any], schedules: Mapping[str, np.ndarray], machines: Sequence[Any], kernel_name: str
+) -> dict[str, np.ndarray]:
+    evaluate = _compiled(get_kernel(kernel_name))
     blocks = []
     for start in range(0, len(records), ROWS):
         at = np.minimum(np.arange(start, start + ROWS), len(records) - 1)

@@ -175,6 +175,7 @@ def listed(columns: Mapping[str, np.ndarray], kernel_name: str = "gemm") -> Sche
 def _group(kernel: Any, columns: Mapping[str, np.ndarray]) -> ColumnGroup:
     count = len(next(iter(columns.values())))
     lanes, block = _lanes()
+    lanes = min(lanes, -(-count // block) * block)
     calls = -(-count // lanes)
     constants = tuple((name, float(columns[name][0])) for name in kernel.compiled_fields)
     scalars, varying = {}, {}

@@ -9,7 +9,8 @@ from dse import load_gpu, load_space, sweep
 from dse.errors import UserError
 from dse.paired import paired_costs
 from dse.problem import gemm_problem
-from dse.schedule_set import DECIDES_WHAT_FITS, fitting, listed
+from dse.schedule_set import CPU_BLOCK_LANES, DECIDES_WHAT_FITS, fitting, listed
+from dse.schedule_text import parse_schedule
 from dse.tuning import tune
 from jaxmodel.machine import Gpu
 
@@ -85,6 +86,28 @@ def test_a_list_of_schedules_keeps_its_places(space, machines, problems) -> None
     assert tune(schedules, [(problems[0], bound)]).latency_s[0] > 0
 
 
+def test_a_few_schedules_take_one_block(space, machines, problems) -> None:
+    columns = space.rows(range(0, space.size, space.size // 50)) | {"stream_k": np.zeros(51)}
+    columns = {name: values[:50] for name, values in columns.items()}
+    (group,) = listed(columns).groups
+    assert group.columns["tile_m"].shape == (1, 1, CPU_BLOCK_LANES)
+    (group,) = listed({name: np.resize(values, CPU_BLOCK_LANES + 1) for name, values in columns.items()}).groups
+    assert group.columns["tile_m"].shape == (1, 2, CPU_BLOCK_LANES)
+
+
+def test_rows_of_scaled_and_of_plain_types_may_be_mixed() -> None:
+    gpu = load_gpu("b200_sxm")
+    schedule = parse_schedule("tile=128x128x256 stages=3 warps=4", "tcgen05")
+    problems = [gemm_problem(shape, dtype=dtype) for shape in SHAPES[:2] for dtype in ("nvfp4", "bf16")]
+    bound = [gpu.bind(problem.dtype) for problem in problems]
+    found = paired_costs(problems, {name: np.full(4, value) for name, value in schedule.items()}, bound)
+    for row, (problem, record) in enumerate(zip(problems, bound, strict=True)):
+        alone = paired_costs([problem], {name: np.array([value]) for name, value in schedule.items()}, [record])
+        for name, values in alone.items():
+            assert found[name][row] == values[0], (name, problem.dtype)
+    assert len(set(found["latency_s"])) == 4
+
+
 def test_no_other_number_decides_what_fits(space, machines, problems) -> None:
     """`fitting` looks at GPUs that differ in `DECIDES_WHAT_FITS` only."""
     bound = machines[0].bind("bf16")
@@ -127,8 +150,6 @@ def _records(problem, gpu):
 
 def test_a_renamed_launch_order_hides_nothing_that_stops_a_schedule(machines) -> None:
     """On a narrow grid along_m:8 is along_m:1: in a list both run or neither does, and for the same time."""
-    from dse.schedule_text import parse_schedule
-
     problem, bound = gemm_problem("33x3008x704"), machines[0].bind("bf16")
     for launch in ("stream_k", "persistent", "data_parallel"):
         words = f"tile=64x64x64 stages=3 warps=4x1 launch={launch} epilogue=staged swap_ab=1"

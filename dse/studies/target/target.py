@@ -314,21 +314,15 @@ def _bounds(machines: Machines, points: Sequence[Point], tuned: Sequence[Tuned])
     words = code_words()["bound"]
     bound = np.zeros((len(points), len(machines.questions)), int)
     joules = np.zeros(bound.shape)
-    for scaled in (False, True):
-        columns = [
-            place for place, at in enumerate(machines.questions) if (at.problem.arrays().scaling is not None) == scaled
-        ]
-        pairs = [(row, place) for row in range(len(points)) for place in columns]
-        if not pairs:
-            continue
-        schedules = [tuned[row].schedules[place] for row, place in pairs]
-        costs = paired_costs(
-            [machines.questions[place].problem for _, place in pairs],
-            {name: np.array([at[name] for at in schedules]) for name in schedules[0]},
-            [machines.bound(points[row], place) for row, place in pairs],
-        )
-        for (row, place), code, energy in zip(pairs, costs["bound"], costs["energy_j"], strict=True):
-            bound[row, place], joules[row, place] = int(code), float(energy)
+    pairs = [(row, place) for row in range(len(points)) for place in range(len(machines.questions))]
+    schedules = [tuned[row].schedules[place] for row, place in pairs]
+    costs = paired_costs(
+        [machines.questions[place].problem for _, place in pairs],
+        {name: np.array([at[name] for at in schedules]) for name in schedules[0]},
+        [machines.bound(points[row], place) for row, place in pairs],
+    )
+    for (row, place), code, energy in zip(pairs, costs["bound"], costs["energy_j"], strict=True):
+        bound[row, place], joules[row, place] = int(code), float(energy)
     texts = []
     for codes in bound:
         names, counts = np.unique([words[code] for code in codes], return_counts=True)

@@ -24,7 +24,7 @@ from ...space import Space
 from ...tuning import tune
 from .improvable import Knob
 
-SHORTLIST = 20_000  # schedules; up to 65,536 cost the same
+SHORTLIST = 20_000  # schedules
 LEAST_SHORTLIST = 200  # for one shape of a list
 MANY_SMS = 2**20
 Point = tuple[Knob, int]  # a knob and a place in its factors
