@@ -107,3 +107,9 @@ def test_a_type_that_the_gpu_does_not_have_is_named():
     rows = measurements([64, 64], [64, 128], 64, 1e-5, dtype="fp4")
     with pytest.raises(UserError, match="h100_sxm has no tensor rate for 'fp4'; it has bf16"):
         predict(GPU, rows)
+
+
+def test_a_gpu_that_runs_nothing_of_the_preset_is_named(mixed: Measurements):
+    tiny = load_gpu("h100_sxm", {"registers_per_sm": 1024})
+    with pytest.raises(UserError, match="no schedule of preset library can run on h100_sxm in fp16: choose an"):
+        Predictor(tiny, mixed.take(np.flatnonzero(~mixed.has_schedule)))

@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from ..best_schedule import preset_of, runnable_columns, stack_problems
+from ..best_schedule import preset_of
 from ..content.gpu import GpuFile
 from ..content.space import load_space
 from ..errors import UserError
 from ..kernel import get_kernel
+from ..schedule_set import fitting
 from ..schedule_text import FIELDS
+from .latency_matrix import stack_problems
 from .measurements import Measurements
 from .parameters import Parameter
 from .search import SEARCHES, Objective
@@ -152,11 +154,13 @@ class _Part:
         self.by_preset = not own.has_schedule[0]
         if self.by_preset:
             space = load_space("gemm", family, dtype, preset=preset_of(family, dtype, preset))
-            index, columns = runnable_columns(space, self.bound(gpu))
-            if not len(index):
+            try:
+                schedules = fitting(space, own.problems(), [self.bound(gpu)])
+            except UserError:
                 raise UserError(
                     f"no schedule of preset {preset} can run on {gpu.name} in {dtype}: choose another preset"
-                )
+                ) from None
+            columns = schedules.fields(np.arange(len(schedules)))
             self._shortlister = Shortlister(KERNEL, columns, self._problems)
             self._lists: list[Shortlist] = []
         else:

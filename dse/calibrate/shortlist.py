@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..best_schedule import ScheduleGroup, compiled_apart, problem_batches, runnable_latency_s
 from ..kernel import Kernel
+from .latency_matrix import ScheduleGroup, compiled_apart, problem_batches, runnable_latency_s
 
 LEADERS = 6  # fastest schedules a problem that are kept, whatever their kind
 
@@ -37,7 +37,7 @@ class Shortlister:
     Args:
         kernel: whose cost is minimised.
         columns: the schedules of the space that some problem could run.
-        problems: stacked, leaves of shape (problems, 1) (`dse.best_schedule.stack_problems`).
+        problems: stacked, leaves of shape (problems, 1) (`dse.calibrate.latency_matrix.stack_problems`).
     """
 
     def __init__(self, kernel: Kernel, columns: Mapping[str, np.ndarray], problems: Any) -> None:
