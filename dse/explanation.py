@@ -11,6 +11,17 @@ from .text import byte_text, seconds_text, table, what_if_lines
 from .trust import SINGLE_SCHEDULE, TrustLabel, interval_of
 
 NEGLIGIBLE = 1e-3  # share of the latency below which the power limit is not mentioned
+PIPELINE_NAMES = {  # as people say them
+    "tensor": "tensor cores",
+    "cuda": "CUDA cores",
+    "sfu": "special functions",
+    "tmem": "TMEM",
+    "smem": "shared memory",
+    "l15": "L1.5 / SM ports",
+    "l2": "L2",
+    "ddr": "DDR",
+    "net": "network",
+}
 PHASES = ("prologue", "steady", "epilogue", "tail", "reduction", "launch", "quantise")
 
 
@@ -191,20 +202,9 @@ def _trust(at: Explanation) -> list[str]:
 
 
 def _pipelines(at: Explanation) -> list[str]:
-    names = {
-        "tensor": "tensor cores",
-        "cuda": "CUDA cores",
-        "sfu": "special functions",
-        "tmem": "TMEM",
-        "smem": "shared memory",
-        "l15": "L1.5 / SM ports",
-        "l2": "L2",
-        "ddr": "DDR",
-        "net": "network",
-    }
     rows = [
         {
-            "pipeline": names[name],
+            "pipeline": PIPELINE_NAMES[name],
             "busy": seconds_text(seconds),
             "of latency": f"{seconds / at.latency_s:.1%}",
             "": "#" * round(40 * min(seconds / at.latency_s, 1.0)),

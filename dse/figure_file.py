@@ -19,7 +19,7 @@ COLOURS = (
     "#d55e00",
     "#56b4e9",
     "#555555",
-)  # told apart without colour vision
+)
 _SETTINGS: Any = {"svg.hashsalt": "tilesweep", "svg.fonttype": "none", "font.size": 9}
 _NO_STAMP = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 

@@ -182,6 +182,8 @@ def test_a_used_folder(tmp_path, capsys):
 
 def test_damaged_runs(tmp_path, capsys):
     assert "no run at" in refused(capsys, "explain", tmp_path / "nothing")
+    both = ("explain", tmp_path, "--schedule", "tile=128x128x64 stages=4")
+    assert "give either a RUN or --schedule, not both" in refused(capsys, *both)
     assert "holds no finished run" in refused(capsys, "top", tmp_path)
     run = tmp_path / "run"
     assert main(small_sweep(run)) == 0

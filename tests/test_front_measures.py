@@ -4,6 +4,7 @@ from fractions import Fraction
 from itertools import combinations, pairwise, product
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from dse.errors import UserError
 from dse.front import non_dominated
 from dse.front_measures import hypervolume, is_quick, knees, normalised
 from dse.representatives import representatives
+from dse.studies.fronts.figure import draw_front
 
 
 @st.composite
@@ -162,6 +164,13 @@ def test_of_equal_knees_the_first_row_counts():
 
 def test_an_objective_with_a_zero_is_scaled_linearly():
     assert normalised([[0.0, 1.0], [1.0, 10.0], [4.0, 100.0]]).tolist() == [[0.0, 0.0], [0.25, 0.5], [1.0, 1.0]]
+
+
+def test_a_front_of_one_objective_has_no_figure(tmp_path):
+    with pytest.raises(
+        UserError, match="a figure of a front needs two objectives and a point: sweep with --objectives"
+    ):
+        draw_front(pd.DataFrame({"latency_s": [1.0]}), ("latency_s",), (), tmp_path / "a.svg", "title")
 
 
 def test_near_is_a_share():

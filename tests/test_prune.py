@@ -158,6 +158,8 @@ def test_schedules_that_err_apart_retain_what_brute_force_says():
         total += min(measured) / min(measured[:3])
     found = expected_retained(schedules, predicted, kept, model=APART, noise=False)
     assert found.expected == pytest.approx(total / 20000, abs=0.004)
+    with pytest.raises(UserError, match="nothing is kept: no performance is retained; keep at least one schedule"):
+        expected_retained(schedules, predicted, kept & False)
 
 
 @settings(max_examples=30, deadline=None)

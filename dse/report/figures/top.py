@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...explanation import PIPELINE_NAMES
 from .. import drawing
 from ..quantities import micros
 from .marks import bare, plain_ticks
@@ -16,17 +17,6 @@ PHASES = {  # phase -> (legend, colour, hatch): told apart without colour as wel
     "epilogue": ("epilogue", drawing.ORANGE, "//"),
     "tail": ("tail", drawing.VERMILLION, ""),
     "reduction": ("reduction", drawing.PURPLE, "\\\\"),
-}
-PIPELINES = {
-    "tensor": "tensor cores",
-    "cuda": "CUDA cores",
-    "sfu": "special functions",
-    "tmem": "TMEM",
-    "smem": "shared memory",
-    "l15": "L1.5 / SM ports",
-    "l2": "L2",
-    "ddr": "DDR",
-    "net": "network",
 }
 TITLES = {  # in two lines: panels are narrow
     "tensor": "tensor\ncores", "cuda": "CUDA\ncores", "sfu": "special\nfunctions", "smem": "shared\nmemory",
@@ -94,7 +84,7 @@ def draw_pipelines(figure: Any, bars: Sequence[Bar]) -> None:
                 value - 4 if inside else value + 4, place, f"{value:.0f}", va="center", fontsize=7.5,
                 ha="right" if inside else "left", color=drawing.PAPER if inside else drawing.INK,
             )  # fmt: skip
-        panel.set_title(TITLES.get(name, PIPELINES[name]), fontsize=8)
+        panel.set_title(TITLES.get(name, PIPELINE_NAMES[name]), fontsize=8)
         _schedule_axis(panel, bars)
         panel.set_xlim(0, 100)
         panel.set_xticks([0, 50, 100], ["0", "50", "100"])
@@ -104,7 +94,9 @@ def draw_pipelines(figure: Any, bars: Sequence[Bar]) -> None:
 
 def shown_pipelines(bars: Sequence[Bar]) -> list[str]:
     """The pipelines that any of the schedules keeps busy."""
-    worth = [name for name in PIPELINES if any(bar.pipelines[name] > WORTH_A_PANEL * bar.latency_s for bar in bars)]
+    worth = [
+        name for name in PIPELINE_NAMES if any(bar.pipelines[name] > WORTH_A_PANEL * bar.latency_s for bar in bars)
+    ]
     return worth or ["tensor"]
 
 

@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 from typing import Any
 
-from ...explanation import PHASES
+from ...explanation import PHASES, PIPELINE_NAMES
 from ...front_measures import knees
 from ..blocks import Block, Cell, Figure, Paragraph, Section, Table, number, words
 from ..facts import RunFacts
 from ..figures.front import knee_label
 from ..figures.top import PHASES as PHASE_STYLES
-from ..figures.top import PIPELINES, Bar, draw_phases, draw_pipelines, height_in, shown_pipelines
+from ..figures.top import Bar, draw_phases, draw_pipelines, height_in, shown_pipelines
 from ..quantities import bytes_si, counted, micros, quantity_name, schedule_words, share, si, tile_name
 
 TABLE_ROWS = 40
@@ -68,7 +68,7 @@ def _bar(label: str, row: Any) -> Bar:
         label,
         float(row["latency_s"]),
         {name: float(row[f"{name}_s"]) for name in PHASES},
-        {name: float(row[f"pipeline_{name}_s"]) for name in PIPELINES},
+        {name: float(row[f"pipeline_{name}_s"]) for name in PIPELINE_NAMES},
     )
 
 
@@ -141,7 +141,7 @@ def _phases(bars: list[Bar]) -> Figure:
 def _pipelines(bars: list[Bar]) -> Figure:
     best, shown = bars[0], shown_pipelines(bars)
     said = ", ".join(
-        f"{PIPELINES[name]} {share(best.pipelines[name], best.latency_s)}"
+        f"{PIPELINE_NAMES[name]} {share(best.pipelines[name], best.latency_s)}"
         for name in sorted(shown, key=lambda at: -best.pipelines[at])
     )
     return Figure(
@@ -149,7 +149,9 @@ def _pipelines(bars: list[Bar]) -> Figure:
         "How busy each pipeline is meanwhile",
         f"Demand over peak rate, as a share of the latency. Of the best: {said}.",
         lambda figure: draw_pipelines(figure, bars),
-        _bar_table(bars, "Pipelines, busy µs", {name: PIPELINES[name] for name in shown}, lambda bar: bar.pipelines),
+        _bar_table(
+            bars, "Pipelines, busy µs", {name: PIPELINE_NAMES[name] for name in shown}, lambda bar: bar.pipelines
+        ),
         (7.4, height_in(bars)),
     )
 
