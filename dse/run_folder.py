@@ -28,6 +28,9 @@ RUN_FILE = "run.json"  # made first: marks the folder as ours and says of what r
 STATE_FILE = "state.npz"
 SUMMARY_FILE = "summary.json"
 SHOWN_RUNS = 12
+SUMMARY_KEYS = ("evaluated", "feasible", "reasons", "histogram", "top_rows", "top_ties_dropped", "front_points",
+                "front_rows", "front_ties_dropped", "incomplete", "provenance")  # fmt: skip
+PROVENANCE_KEYS = ("gpu", "gpu_hash", "model_hash", "objectives", "problem", "problem_name", "space", "space_hash")
 OURS = (RUN_FILE, STATE_FILE, SUMMARY_FILE, "top.parquet", "front.parquet", "report.html")
 
 
@@ -188,10 +191,9 @@ def read_run(path: str | os.PathLike[str]) -> Run:
         if runs:
             raise UserError(_holds_runs(path, runs))
         raise UserError(f"{path} holds no finished run (no {SUMMARY_FILE}): run dse sweep with --out {path} first")
-    tables = {name: read_rows(path / f"{name}.parquet").to_pandas() for name in ("top", "front")}
     summary = _read_json(path / SUMMARY_FILE)
-    if "provenance" not in summary:
-        raise UserError(f"{path / SUMMARY_FILE} is damaged (no provenance): start anew with --overwrite")
+    _check_summary(path / SUMMARY_FILE, summary)
+    tables = {name: _table(path, name, summary) for name in ("top", "front")}
     return Run(path, tables["top"], tables["front"], summary)
 
 
@@ -216,6 +218,27 @@ def summarize(result: "SweepResult") -> dict[str, Any]:
         "next_index": None if result.next_index is None else str(result.next_index),
         "how_to_go_on": "the same command with --resume" if result.incomplete else None,
     }
+
+
+def _check_summary(file: Path, summary: dict[str, Any]) -> None:
+    made = summary.get("provenance")
+    missing = [name for name in SUMMARY_KEYS if name not in summary]
+    if not isinstance(made, dict):
+        missing = missing or ["provenance"]
+    else:
+        missing += [f"provenance.{name}" for name in PROVENANCE_KEYS if name not in made]
+    if missing:
+        raise UserError(f"{file} is damaged (no {', '.join(missing)}): start anew with --overwrite")
+
+
+def _table(path: Path, name: str, summary: dict[str, Any]) -> "pd.DataFrame":
+    file = path / f"{name}.parquet"
+    table = read_rows(file).to_pandas()
+    missing = [column for column in ("index", *summary["provenance"]["objectives"]) if column not in table]
+    if missing or len(table) != summary[f"{name}_rows"]:
+        what = f"no column {missing[0]}" if missing else f"{len(table)} rows, not {summary[f'{name}_rows']}"
+        raise UserError(f"{file} is not the table that {SUMMARY_FILE} speaks of ({what}): start anew with --overwrite")
+    return table
 
 
 def _holds_runs(path: Path, runs: list[str]) -> str:

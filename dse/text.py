@@ -1,7 +1,9 @@
 """Numbers and tables as plain text."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
+CONTROL = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029]+")
 BYTE_UNITS = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
 
@@ -9,6 +11,7 @@ def table(rows: Sequence[Mapping[str, str]], left: Iterable[str] = ()) -> str:
     """Rows as columns of text under a head; columns named in `left` are flush left, the others right."""
     if not rows:
         return "(none)"
+    rows = [{name: one_line(cell) for name, cell in row.items()} for row in rows]
     names = list(rows[0])
     width = {name: max(len(name), *(len(row[name]) for row in rows)) for name in names}
     flush = set(left)
@@ -19,6 +22,12 @@ def table(rows: Sequence[Mapping[str, str]], left: Iterable[str] = ()) -> str:
         ).rstrip()
 
     return "\n".join([line({name: name for name in names}), *(line(row) for row in rows)])
+
+
+def one_line(text: str) -> str:
+    """The text with a space for line ends and other control characters: as a comment it cannot end early, in a table
+    it stays one row, on a terminal it commands nothing."""
+    return CONTROL.sub(" ", text)
 
 
 def byte_text(count: float) -> str:

@@ -16,6 +16,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from ..content.files import home_expanded
 from ..errors import UserError
 from .options import positive
 
@@ -42,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     opened = open_run(arguments.run)
     exported = export_run(opened, arguments.to, arguments.what, arguments.count, arguments.distinct)
     if arguments.output:
-        _write(Path(arguments.output), exported.text)
+        _write(home_expanded(arguments.output), exported.text)
     if arguments.json:
         about = {"written": exported.written, "from_front": exported.from_front, "repeated": exported.repeated}
         about |= {"skipped": dict(exported.skipped), "file": arguments.output}
@@ -55,6 +56,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _write(path: Path, text: str) -> None:
     try:
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}; choose another with -o") from None

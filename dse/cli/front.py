@@ -7,6 +7,7 @@ dse front RUN --draws 256                     which points stay when the GPU's n
 """
 
 import argparse
+import math
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
@@ -133,11 +134,15 @@ def _reference(text: str | None, objectives: list[str]) -> tuple[float, ...] | N
     if text is None:
         return None
     try:
-        return tuple(float(part) for part in text.split(","))
+        numbers = tuple(float(part) for part in text.split(","))
     except ValueError:
+        numbers = ()
+    if len(numbers) != len(objectives) or not all(map(math.isfinite, numbers)):
         raise UserError(
-            f"--reference {text}: write a number an objective, in the order {', '.join(objectives)}, e.g. 1e-3,2e8,2e5"
-        ) from None
+            f"--reference {text}: write a finite number an objective, {len(objectives)} in the order "
+            f"{', '.join(objectives)}, SI units, separated by commas"
+        )
+    return numbers
 
 
 def _draw(path: str, opened: "Run", objectives: list[str], bends: Any, stand: Any) -> None:

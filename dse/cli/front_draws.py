@@ -9,6 +9,7 @@ from ..errors import UserError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ..runs import OpenRun
     from ..studies.fronts.uncertain_run import UncertainRun
 
 SHOWN = 20
@@ -33,7 +34,7 @@ def run_draws(arguments: argparse.Namespace) -> int:
     progress = not (arguments.quiet or arguments.json)
     found = uncertain_run(opened, arguments.draws, arguments.seed, given, gpu, progress)
     if arguments.json:
-        print_json(_content(found, arguments.n))
+        print_json(_content(opened, found, arguments.n))
         return 0
     print(heading(dict(opened.summary)))
     print(draws_text(found, arguments.n or SHOWN))
@@ -96,9 +97,11 @@ def _rows_text(table: "pd.DataFrame") -> str:
     return schedule_rows(shown, list(shares))
 
 
-def _content(answer: "UncertainRun", shown: int | None) -> dict[str, Any]:
+def _content(opened: "OpenRun", answer: "UncertainRun", shown: int | None) -> dict[str, Any]:
     found, table = answer.found, answer.table
     return {
+        "gpu_changes": list(opened.job.gpu_changes),
+        "clock": opened.job.clock,
         "draws": found.draws,
         "seed": answer.seed,
         "objectives": list(found.objectives),
@@ -106,6 +109,8 @@ def _content(answer: "UncertainRun", shown: int | None) -> dict[str, Any]:
         "front_sizes": found.front_sizes.tolist(),
         "best_latency_s": found.best_latency_s.tolist(),
         "most_robust": answer.most_robust,
+        "most_robust_schedule": table.iloc[answer.most_robust].to_dict(),
         "safest": answer.safest,
+        "safest_schedule": table.iloc[answer.safest].to_dict(),
         "schedules": table if shown is None else table.head(shown),
     }

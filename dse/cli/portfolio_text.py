@@ -39,7 +39,8 @@ def portfolio_text(found: "Portfolio") -> str:
 def _source(found: "Portfolio") -> str:
     if found.counted == "schedules":
         return f"{found.source}: {found.kernel_count:,} schedules"
-    return f"{found.source}: {found.schedule_count:,} schedules that can run, {found.kernel_count:,} compiled kernels"
+    what = "candidates" if found.variants.labels else "schedules that can run"
+    return f"{found.source}: {found.schedule_count:,} {what}, {found.kernel_count:,} compiled kernels"
 
 
 def _verdict(found: "Portfolio") -> str:

@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..content.files import home_expanded
 from ..errors import UserError
 from .options import add_question, question
 
@@ -51,7 +52,13 @@ def run(arguments: argparse.Namespace) -> int:
     names = [row.name for row in rows] or [asked[0].problem.shape]
     if arguments.configs.endswith(".py"):
         print(f"dse: running {arguments.configs} to read its configs", file=sys.stderr)
+    if arguments.output and _same_file(arguments.output, arguments.configs):
+        raise UserError(
+            f"-o {arguments.output} is the file of all configs: choose another, what is left out would be lost"
+        )
     entries = read_entries(arguments.configs)
+    if not entries:
+        raise UserError(f"{arguments.configs} holds no config: a list of at least one is needed")
     gpu, clock = asked[0].gpu, asked[0].clock
     problems = [(name, one.problem) for name, one in zip(names, asked, strict=True)]
     pruned = prune(entries, problems, gpu, arguments.keep, arguments.family, arguments.accumulator, clock)
@@ -61,7 +68,8 @@ def run(arguments: argparse.Namespace) -> int:
         what_if = {"gpu": gpu.name, "gpu_changes": list(gpu.changes), "clock": clock}
         print_json(what_if | _answer(pruned, arguments.keep, arguments.output))
     else:
-        head = f"{len(entries)} configs of {arguments.configs} on {gpu.title} ({gpu.name}), keep {arguments.keep}"
+        count = f"{len(entries)} config{'' if len(entries) == 1 else 's'}"
+        head = f"{count} of {arguments.configs} on {gpu.title} ({gpu.name}), keep {arguments.keep}"
         print("\n".join([head, *asked[0].what_if, "", _text(pruned)]))
         if arguments.output:
             print(f"written to {arguments.output}")
@@ -71,13 +79,20 @@ def run(arguments: argparse.Namespace) -> int:
 def _write(arguments: argparse.Namespace, entries: Any, pruned: "Pruned") -> None:
     from ..studies.benchmark.subset_file import subset_text
 
-    path = Path(arguments.output)
+    path = home_expanded(arguments.output)
     remark = f"the {len(pruned.kept)} of {len(entries)} configs of {Path(arguments.configs).name} that dse prune keeps"
     text = subset_text(arguments.configs, entries, pruned.kept, path.suffix, remark)
     try:
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}; choose another with -o") from None
+
+
+def _same_file(one: str, other: str) -> bool:
+    try:
+        return home_expanded(one).samefile(home_expanded(other))
+    except OSError:
+        return False
 
 
 def _answer(pruned: "Pruned", keep: str, output: str | None) -> dict[str, Any]:

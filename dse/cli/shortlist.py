@@ -15,6 +15,7 @@ from ..errors import UserError
 from .options import positive
 
 if TYPE_CHECKING:
+    from ..runs import OpenRun
     from ..studies.benchmark.shortlist_size import RunShortlist
 
 CURVE_POINTS = 12
@@ -53,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.figure:
         draw_chances(found, arguments.figure)
     if arguments.json:
-        print_json(_content(found, arguments.seed))
+        print_json(_content(opened, found, arguments.seed))
         return 0
     print(heading(dict(opened.summary)))
     shown = found.table.assign(**{"chance %": (100.0 * found.table["chance"]).round(1)})
@@ -94,9 +95,11 @@ def share(name: str, text: str) -> float:
         raise UserError(f"--{name} {text}: write a share, e.g. 5% or 0.05") from None
 
 
-def _content(answer: "RunShortlist", seed: int) -> dict[str, Any]:
+def _content(opened: "OpenRun", answer: "RunShortlist", seed: int) -> dict[str, Any]:
     found = answer.found
     return {
+        "gpu_changes": list(opened.job.gpu_changes),
+        "clock": opened.job.clock,
         "sentence": answer.sentence(),
         "within": found.within,
         "chance_wanted": found.chance,

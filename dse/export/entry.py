@@ -64,7 +64,7 @@ class Exported:
     @property
     def summary(self) -> str:
         """One line: what was written and what was left out."""
-        text = f"{self.written} schedules"
+        text = f"{self.written} schedule{'' if self.written == 1 else 's'}"
         if self.from_front:
             text += f", {self.from_front} of them from the front, by latency, as the best that the run kept are too few"
         if self.repeated:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from ..text import one_line
 from .choose import Chosen
 from .entry import Exported
 
@@ -12,7 +13,7 @@ def comment(lines: Sequence[str], chosen: Chosen) -> list[str]:
     more = [f"the last {front} are from the front, by latency: the best that the run kept are too few"] if front else []
     more += [f"{repeated} more are of a group that is there"] if repeated else []
     left = [f"left out: {count} with {what}" for what, count in chosen.skipped.items()]
-    return [f"# {line}".rstrip() for line in (*lines, *more, *left)]
+    return [f"# {one_line(line)}".rstrip() for line in (*lines, *more, *left)]
 
 
 def exported(lines: Sequence[str], chosen: Chosen) -> Exported:

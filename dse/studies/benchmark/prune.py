@@ -155,7 +155,7 @@ def kept_count(keep: str | int, configs: int) -> int:
         number = float("nan")
     if text.endswith("%") and 0.0 < number <= 100.0:
         return max(1, int(np.ceil(configs * number / 100.0 - 1e-9)))
-    if not text.endswith("%") and number >= 1 and number == int(number):
+    if not text.endswith("%") and 1 <= number < float("inf") and number == int(number):
         return int(number)
     raise UserError(f"keep {text!r} of the configs: write a share such as 5% or a number of configs such as 20")
 

@@ -1,5 +1,6 @@
 """A part of a user's file of candidates as a file of the same kind, or as JSON."""
 
+import ast
 import csv
 import io
 import json
@@ -11,6 +12,7 @@ from ...candidate_files import is_triton_config
 from ...content.files import home_expanded
 from ...cutlass_call import CutlassCall
 from ...errors import UserError
+from ...text import one_line
 
 _LAUNCH = ("num_warps", "num_stages", "num_ctas", "maxnreg", "ir_override")
 
@@ -82,7 +84,7 @@ def _module(chosen: Sequence[tuple[str, Any]], remark: str) -> str:
         text, needs = _triton(entry) if is_triton_config(entry) else _dictionary(entry)
         imports |= needs
         lists.setdefault(name.partition("[")[0], []).append(f"    {text},")
-    lines = [f"# {remark}"] if remark else []
+    lines = [f"# {one_line(remark)}"] if remark else []
     lines += [*sorted(imports), ""] if imports else []
     for name, members in lists.items():
         lines += [f"{name} = [", *members, "]"]
@@ -92,24 +94,40 @@ def _module(chosen: Sequence[tuple[str, Any]], remark: str) -> str:
 def _triton(config: Any) -> tuple[str, set[str]]:
     options = {key: getattr(config, key) for key in _LAUNCH if getattr(config, key, None) is not None}
     options |= {key: value for key, value in getattr(config, "options", {}).items() if value is not None}
-    written = {key: repr(value) for key, value in options.items() if isinstance(value, (int, float, str, bool))}
-    left = [key for key in options if key not in written]
+    own = {key: value for key, value in config.kwargs.items() if _is_literal(value)}
+    written = {key: repr(value) for key, value in options.items() if _is_literal(value)}
+    left = [str(key) for key in (*config.kwargs, *options) if key not in own and key not in written]
     if getattr(config, "pre_hook", None) is not None:
         left.append("pre_hook")
-    text = ", ".join([repr(dict(config.kwargs)), *(f"{key}={value}" for key, value in written.items())])
-    note = f"# {', '.join(dict.fromkeys(left))}: set again by hand\n    " if left else ""
-    return f"{note}triton.Config({text})", {"import triton"}
+    text = ", ".join([repr(own), *(f"{key}={value}" for key, value in written.items())])
+    return f"{_by_hand(left)}triton.Config({text})", {"import triton"}
 
 
 def _dictionary(config: Mapping[str, Any]) -> tuple[str, set[str]]:
-    items, needs = [], set()
+    items, needs, left = [], set(), []
     for key, value in config.items():
         if type(value).__name__ == "GemmWarpPolicy":
             items.append(f"{key!r}: T.GemmWarpPolicy.{value.name}")
             needs.add("import tilelang.language as T")
-        else:
+        elif _is_literal(value):
             items.append(f"{key!r}: {value!r}")
-    return "{" + ", ".join(items) + "}", needs
+        else:
+            left.append(str(key))
+    return _by_hand(left) + "{" + ", ".join(items) + "}", needs
+
+
+def _by_hand(left: Sequence[str]) -> str:
+    """The comment above an entry some of whose values have no text in Python: objects, functions, infinities."""
+    names = one_line(", ".join(dict.fromkeys(left)))
+    return f"# {names}: set again by hand\n    " if left else ""
+
+
+def _is_literal(value: Any) -> bool:
+    """Whether Python reads the value's text back as the value."""
+    try:
+        return ast.literal_eval(repr(value)) == value
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return False
 
 
 def _plain(name: str, entry: Any) -> Any:

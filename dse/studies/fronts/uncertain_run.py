@@ -17,6 +17,7 @@ from .uncertain_front import UncertainFront, uncertain_front
 if TYPE_CHECKING:
     import pandas as pd
 
+MOST_DRAWS = 100_000  # the standard error of a share is then 0.2 %; more would take hours
 COLUMNS = ("probability", "standard_error", "expected_regret", "regret_95", "worst_regret")
 
 
@@ -60,9 +61,17 @@ def uncertain_run(
         progress, workers: as in `dse.studies.fronts.uncertain_front.uncertain_front`.
 
     Raises:
-        UserError: what `uncertainties` and `uncertain_front` raise, or no GPU file of the run's name.
+        UserError: what `uncertainties` and `uncertain_front` raise, draws outside of 1 to 100,000, no GPU file of the
+            run's name, or `gpu` of another name.
     """
     job = run.job
+    if gpu is not None and gpu.name != job.gpu_name:
+        raise UserError(
+            f"the run's GPU is {job.gpu_name}, not {gpu.name}: how far its numbers may be off stands in its own file; "
+            f"give {job.gpu_name}.toml with --gpu, or leave it out"
+        )
+    if not 1 <= draws <= MOST_DRAWS:
+        raise UserError(f"draws = {draws} is not allowed: 1 to {MOST_DRAWS:,}")
     fixed = tuple(line.partition(":")[0].split(" ")[0] for line in job.gpu_changes)
     uncertain = uncertainties(
         gpu or _file_of(run), job.gpu, job.problem.dtype, job.space.family, run.accumulator, job.clock, given, fixed

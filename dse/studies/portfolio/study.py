@@ -23,6 +23,7 @@ from .kernel_matrix import COUNTS, KernelPool, Variants, space_kernels
 from .listed_kernels import listed_kernels
 
 WEIGHS = ("count", "time", "equal")
+LEAST_SHARE = 1e-6  # of the largest weight: a shape of less counts for nothing in float32 regrets
 CURVE = 10  # points of the curve, at least, where they are cheap
 
 
@@ -131,6 +132,7 @@ def portfolio(
     _check(kernels, within, regret, weigh, counted, solver, depth, configs, (space, preset, axes))
     configure_jax()
     rows = _rows(shapes)
+    _check_weights(rows)
     asked = [ask(row.shape, row.dtype or dtype, gpu, **question) for row in rows]
     _check_one_type(rows, asked)
     counted = counted or ("kernels" if configs is None else "schedules")
@@ -187,6 +189,17 @@ def _rows(shapes: str | Path | Sequence[Any]) -> list[ShapeRow]:
     return [row if isinstance(row, ShapeRow) else shape_rows([row])[0] for row in shapes]
 
 
+def _check_weights(rows: Sequence[ShapeRow]) -> None:
+    if not rows:
+        raise UserError("a portfolio needs shapes: give at least one")
+    least, most = min(rows, key=lambda row: row.weight), max(rows, key=lambda row: row.weight)
+    if least.weight < LEAST_SHARE * most.weight:
+        raise UserError(
+            f"the weight {least.weight:g} of the shape {least.name} is not allowed beside the {most.weight:g} of "
+            f"{most.name}: at least {LEAST_SHARE:g} of the largest; take the shape from the list, or give it more"
+        )
+
+
 def _tested_between(found: Portfolio, pool: KernelPool, used: Sequence[int], progress: Progress) -> Rule:
     sizes = between_shapes(found.problems)
     problems = [replace(found.problems[0], m=m, n=n, k=k, batch=batch) for m, n, k, batch in sizes]
@@ -227,6 +240,7 @@ def _used(given: Instance, kernels: Sequence[int]) -> tuple[int, ...]:
 
 def _weights(rows: Sequence[ShapeRow], best_s: np.ndarray, weigh: str) -> np.ndarray:
     counts = np.array([row.weight for row in rows])
+    counts /= counts.max()
     return {"count": counts, "time": counts * best_s, "equal": np.ones(len(rows))}[weigh]
 
 
