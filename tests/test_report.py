@@ -397,3 +397,10 @@ class TestCommand:
         code, _, err = answer(capsys, "report", *given, *([] if "--what-if" in given else ["--what-if", "none"]))
         assert code == 2
         assert message in err
+
+
+def test_a_bar_of_several_schedules_names_the_stages_of_all():
+    from dse.report.sections.top import _stages
+
+    assert _stages([{"stages": 3}, {"stages": 3}]) == "3 stages"
+    assert _stages([{"stages": 8}, {"stages": 5.0}, {"stages": 6}]) == "5 to 8 stages"

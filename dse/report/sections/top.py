@@ -34,9 +34,10 @@ def breakdown_bars(facts: RunFacts) -> list[Bar]:
     """The distinct best, and of the front the knees and the least in every other objective: what a trade costs. Of
     these only schedules that are not much slower."""
     run, objectives = facts.run, list(facts.job.objectives)
+    rows = run.top.to_dict("records")
     bars = [
-        _bar(f"#{_places(places)} {tile_name(row)}, {int(row['stages'])} stages", row)
-        for places, row in distinct(run.top.to_dict("records"))[:BARS]
+        _bar(f"#{_places(places)} {tile_name(row)}, {_stages([rows[place] for place in places])}", row)
+        for places, row in distinct(rows)[:BARS]
     ]
     if not len(run.front):
         return bars
@@ -70,6 +71,11 @@ def _bar(label: str, row: Any) -> Bar:
         {name: float(row[f"{name}_s"]) for name in PHASES},
         {name: float(row[f"pipeline_{name}_s"]) for name in PIPELINE_NAMES},
     )
+
+
+def _stages(rows: list[Any]) -> str:
+    numbers = sorted({int(row["stages"]) for row in rows})
+    return f"{numbers[0]} stages" if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]} stages"
 
 
 def _places(places: list[int]) -> str:
