@@ -35,6 +35,9 @@ def test_values_factors_and_ranges() -> None:
         ("launch_overhead=0:1e-6:4", "which a log scale cannot begin with: add :linear"),
         ("l2_capacity=2x,2x", "the value 2x is there twice: keep one"),
         ("tensor_flop=2e3", "tensor rates are varied together by factors: write 0.5x,2x"),
+        ("l2_capacity=1e6:2e6:²", "count = ² is not a whole number from 2 to 10,000"),
+        ("l2_capacity=1e6:2e6:" + "9" * 5000, "is not a whole number from 2 to 10,000"),
+        ("sm_count=132,132.5", "axis sm_count: 132.5 is not a whole number (SMs)"),
         ("gpc_sms=2x", "GPU field gpc_sms is a list and cannot be varied; vary sm_count"),
     ],
 )
@@ -111,7 +114,7 @@ def test_factors_refer_to_the_baseline_as_it_was_changed() -> None:
         (["l2_capacity=2x", "l2_capacity=3x"], {}, "grid", "two axes vary l2_capacity_bytes"),
         (["l2_capacity=2x"], {}, "all", "unknown combine 'all'; known: each, grid"),
         (["tensor_efficiency=2x"], {}, "each", "out of range"),
-        (["l2_capacity=1e6:1e9:400", "sm_count=1:400:400"], {}, "grid", "160,000 machines are too many"),
+        (["l2_capacity=1e6:1e9:400", "ddr_bandwidth=1e12:4e12:400"], {}, "grid", "160,000 machines are too many"),
     ],
 )
 def test_machines_that_cannot_be(axes, overrides, combine, said: str) -> None:
@@ -128,3 +131,39 @@ def test_gpus_side_by_side() -> None:
     ]
     with pytest.raises(UserError, match="GPUs side by side are at least two"):
         listed_machines(["h100_sxm"], {})
+
+
+def test_whole_numbers_of_a_range_are_there_once() -> None:
+    assert parse_vary("sm_count=130:133:10").entries == (130.0, 131.0, 132.0, 133.0)
+    machines = varied_machines("h200_sxm", [parse_vary("sm_count=0.99x,131,1x,2x,264")])
+    assert [machine.values.get("sm_count") for machine in machines] == [None, 131, 132, 264]
+    followed = HardwareAxis("sm_count", ("0.99x", "0.991x"), follow={"tdp_w": 1})
+    assert len(varied_machines("h200_sxm", [followed])) == 3  # their power differs
+
+
+@pytest.mark.parametrize(
+    ("follow", "said"),
+    [
+        ({"sm_count": 2}, "axis sm_count: sm_count is what is varied, it cannot follow itself: leave it out"),
+        ({"tdp_w": math.inf}, "is not a table of exponents"),
+    ],
+)
+def test_what_cannot_follow(follow, said) -> None:
+    with pytest.raises(UserError, match=said):
+        read_hardware_axis({"field": "sm_count", "values": ["2x"], "follow": follow})
+
+
+def test_a_factor_to_a_power_may_be_too_large() -> None:
+    with pytest.raises(UserError, match="axis sm_count: tdp_w cannot follow, 2 to the power 100000 is too large"):
+        HardwareAxis("sm_count", ("2x",), follow={"tdp_w": 1e5}).overrides("2x", H200)
+
+
+@pytest.mark.parametrize("written", ["l2-bytes-per-s", "L2_bandwidth", "l2_bytes_per_s"])
+def test_set_and_varied_however_it_is_written(written) -> None:
+    with pytest.raises(UserError, match="GPU field l2_bytes_per_s is both set and varied: do one of the two"):
+        varied_machines("h200_sxm", [parse_vary("l2_bandwidth=2x")], {written: "2x"})
+
+
+def test_a_value_that_is_not_allowed_is_named() -> None:
+    with pytest.raises(UserError, match=r"^l2_retention = 1\.5x: --set on h200_sxm: 1 problem"):
+        varied_machines("h200_sxm", [parse_vary("l2_retention=1.5x")])

@@ -1,8 +1,8 @@
 """A number of a GPU that a study varies: the field, the values it takes, and what moves with it.
 
 On the command line `l2_capacity=0.5x,1x,2x`, `sm_count=66,132,264`, or a range of COUNT values,
-`l2_capacity=16e6:512e6:64` (each a fixed factor from the last) and `launch_overhead_s=0:4e-6:5:linear`. In a study file
-a table: field, and values, factors, or from, to and count.
+`l2_capacity=16e6:512e6:64` (each a fixed factor from the last; whole where the field is, each number once) and
+`launch_overhead_s=0:4e-6:5:linear`. In a study file a table: field, and values, factors, or from, to and count.
 """
 
 import dataclasses
@@ -61,13 +61,22 @@ class HardwareAxis:
         Raises:
             UserError: a field that follows the factor of a number which is 0.
         """
-        changes: dict[str, float | str] = {self.field: _rounded(self.field, entry)}
+        changes: dict[str, float | str] = {self.field: entry}
         if self.follow:
             factor = _factor(entry, current_value(gpu, self.field))
             if not factor > 0:
                 raise UserError(f"axis {self.title}: {', '.join(self.follow)} cannot follow the factor {factor:g}")
-            changes |= {name: f"{factor**power!r}x" for name, power in self.follow.items()}
+            changes |= {name: f"{self._power(factor, name)!r}x" for name in self.follow}
         return changes
+
+    def _power(self, factor: float, name: str) -> float:
+        power = self.follow[name]
+        try:
+            return factor**power
+        except OverflowError:
+            raise UserError(
+                f"axis {self.title}: {name} cannot follow, {factor:g} to the power {power:g} is too large"
+            ) from None
 
 
 def current_value(gpu: GpuFile, name: str) -> float:
@@ -124,7 +133,7 @@ def read_hardware_axis(table: Mapping[str, Any]) -> HardwareAxis:
         factors = ways[0] == "factors"
         entries = tuple(_entry(name, f"{entry!r}x" if factors and is_number(entry) else entry) for entry in listed)
     follow = table.get("follow", {})
-    if not isinstance(follow, dict) or not all(is_number(power) for power in follow.values()):
+    if not isinstance(follow, dict) or not all(is_number(power) and math.isfinite(power) for power in follow.values()):
         raise UserError(f"axis {name}: follow = {follow!r} is not a table of exponents, e.g. {{ tdp_w = 1 }}")
     powers = {full_name(other): float(power) for other, power in follow.items()}
     return _checked(HardwareAxis(name, entries, str(table.get("name", "")), powers))
@@ -167,7 +176,8 @@ def _entry(name: str, value: Any) -> float | str:
 def _range(name: str, low: float | str, high: float | str, count: Any, scale: str) -> tuple[float | str, ...]:
     if isinstance(low, str) != isinstance(high, str):
         raise UserError(f"axis {name}: from {low} to {high} mixes a factor with a number: write two of one kind")
-    if not str(count).strip().isdigit() or not 2 <= int(count) <= MOST_VALUES:
+    digits = str(count).strip()
+    if not digits.isdecimal() or len(digits) > 9 or not 2 <= int(digits) <= MOST_VALUES:
         raise UserError(f"axis {name}: count = {count} is not a whole number from 2 to {MOST_VALUES:,}")
     if scale not in SCALES:
         raise UserError(f"axis {name}: scale {scale!r} is unknown; known: {', '.join(SCALES)}")
@@ -179,7 +189,10 @@ def _range(name: str, low: float | str, high: float | str, count: Any, scale: st
     steps = [step / (int(count) - 1) for step in range(int(count))]
     values = [first * (last / first) ** at if scale == "log" else first + (last - first) * at for at in steps]
     values = [float(f"{value:.6g}") for value in values]
-    return tuple(f"{value!r}x" for value in values) if isinstance(low, str) else tuple(values)
+    if isinstance(low, str):
+        return tuple(f"{value!r}x" for value in dict.fromkeys(values))
+    whole = name in FIELDS and FIELDS[name].whole
+    return tuple(dict.fromkeys(float(round(value)) if whole else value for value in values))
 
 
 def _checked(axis: HardwareAxis) -> HardwareAxis:
@@ -187,6 +200,12 @@ def _checked(axis: HardwareAxis) -> HardwareAxis:
         raise UserError(f"axis {axis.title}: no values: list at least one")
     if axis.field == TENSOR_RATE and not all(isinstance(entry, str) for entry in axis.entries):
         raise UserError(f"axis {TENSOR_RATE}: tensor rates are varied together by factors: write 0.5x,2x")
+    whole = axis.field in FIELDS and FIELDS[axis.field].whole
+    broken = [entry for entry in axis.entries if whole and not isinstance(entry, str) and entry != round(entry)]
+    if broken:
+        raise UserError(f"axis {axis.title}: {broken[0]:g} is not a whole number ({FIELDS[axis.field].unit})")
+    if axis.field in axis.follow:
+        raise UserError(f"axis {axis.title}: {axis.field} is what is varied, it cannot follow itself: leave it out")
     repeated: Sequence[Any] = [entry for at, entry in enumerate(axis.entries) if entry in axis.entries[:at]]
     if repeated:
         raise UserError(f"axis {axis.title}: the value {repeated[0]} is there twice: keep one")
@@ -197,8 +216,3 @@ def _factor(entry: float | str, now: float) -> float:
     if isinstance(entry, str):
         return float(factor_of(entry) or 0.0)
     return entry / now if now else math.nan
-
-
-def _rounded(name: str, entry: float | str) -> float | str:
-    whole = name in FIELDS and FIELDS[name].whole and not isinstance(entry, str)
-    return float(round(entry)) if whole and not isinstance(entry, str) else entry

@@ -5,9 +5,12 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from ...content.gpu import GpuFile, load_gpu
-from ...content.hardware_axis import HardwareAxis, current_value
+from ...content.gpu_fields import FIELDS
+from ...content.hardware_axis import HardwareAxis, current_value, full_name
+from ...content.overrides import CLOCK
 from ...errors import UserError, unknown
 
 COMBINE = ("each", "grid")
@@ -48,7 +51,7 @@ def varied_machines(
 
     Args:
         gpu: name or path of a GPU file.
-        axes: what is varied.
+        axes: what is varied; entries that are one number once rounded to a whole one (2x, 264) make one machine.
         overrides: what the baseline itself changes of the file; factors of axes refer to the file as changed.
         combine: "each": one axis after the other, the others at the baseline; "grid": every combination.
 
@@ -66,7 +69,7 @@ def varied_machines(
     machines = [Machine("now", base)]
     groups = [(axis,) for axis in axes] if combine == "each" else [tuple(axes)] if axes else []
     for group in groups:
-        for entries in itertools.product(*(axis.entries for axis in group)):
+        for entries in itertools.product(*(_distinct(axis, base) for axis in group)):
             machines.append(_varied(gpu, base, overrides or {}, group, entries, combine))
     return machines
 
@@ -79,21 +82,47 @@ def listed_machines(gpus: Sequence[str | os.PathLike[str]], overrides: Mapping[s
     """
     if len(gpus) < 2:
         raise UserError("GPUs side by side are at least two: gpus = ['h100_sxm', 'h200_sxm']")
+    check_names(gpus)
     loaded = [load_gpu(name, overrides) for name in gpus]
     return [Machine("now" if not place else gpu.name, gpu) for place, gpu in enumerate(loaded)]
 
 
+def check_names(gpus: Sequence[str | os.PathLike[str]]) -> None:
+    """Raises UserError where two GPU files have one name, which tables and folders could not tell apart."""
+    names = [Path(gpu).stem for gpu in gpus]
+    repeated = next((name for place, name in enumerate(names) if name in names[:place]), None)
+    if repeated is not None:
+        raise UserError(f"gpus: {repeated!r} is there twice: leave one out, or give one of the files another name")
+
+
 def _check_fields(axes: Sequence[HardwareAxis], overrides: Mapping[str, str | float], combine: str) -> None:
-    fields = [axis.field for axis in axes]
+    fields = ["boost_hz" if axis.field == CLOCK else axis.field for axis in axes]
     titles = [axis.title for axis in axes]
+    written = {_field(str(name)) for name in overrides}
     for place, axis in enumerate(axes):
-        if combine == "grid" and axis.field in fields[:place]:
+        if combine == "grid" and fields[place] in fields[:place]:
             raise UserError(f"two axes vary {axis.field}: a grid varies a field once")
         if axis.title in titles[:place]:
             raise UserError(f"two axes are called {axis.title!r}: give one of them a name")
-        for name in overrides:
-            if axis.field == name or axis.field.startswith(f"{name}_"):
-                raise UserError(f"GPU field {axis.field} is both set and varied: do one of the two")
+        if fields[place] in written:
+            raise UserError(f"GPU field {axis.field} is both set and varied: do one of the two")
+
+
+def _field(written: str) -> str:
+    """The field that an override moves; tensor rates by their own name, `load_gpu` has said what is unknown."""
+    name = written if written.startswith("tensor.") else full_name(written.strip())
+    return "boost_hz" if name == CLOCK else name
+
+
+def _distinct(axis: HardwareAxis, base: GpuFile) -> list[float | str]:
+    """The entries, without those that are the number of an earlier one; what follows is moved by each factor."""
+    if axis.field not in FIELDS or not FIELDS[axis.field].whole or axis.follow:
+        return list(axis.entries)
+    now = current_value(base, axis.field)
+    first: dict[int, float | str] = {}
+    for entry, factor in zip(axis.entries, axis.factors(base), strict=True):
+        first.setdefault(round(now * factor if isinstance(entry, str) else entry), entry)
+    return list(first.values())
 
 
 def _varied(
@@ -111,7 +140,11 @@ def _varied(
         if repeated:
             raise UserError(f"axis {axis.title}: {repeated} is changed twice, by it and by another axis or by set")
         changes |= own
-    changed = load_gpu(gpu, {**overrides, **changes})
+    try:
+        changed = load_gpu(gpu, {**overrides, **changes})
+    except UserError as error:
+        moved = ", ".join(f"{axis.title} = {entry}" for axis, entry in zip(axes, entries, strict=True))
+        raise UserError(f"{moved}: {error}") from None
     values = {axis.field: _value(changed, base, axis, entry) for axis, entry in zip(axes, entries, strict=True)}
     now = {axis.field: current_value(base, axis.field) for axis in axes}
     factors = {name: value / now[name] if now[name] else math.nan for name, value in values.items()}
