@@ -28,12 +28,15 @@ def paired_costs(
     Returns:
         Cost column (`dse.columns.COST_COLUMNS`) -> array[rows]; where `reason` is not 0 the numbers are not to be used.
     """
+    import jax
+
     records = [as_float32(problem.arrays()) for problem in problems]
     machines = [as_float32(gpu) for gpu in gpus]
-    scaled = np.array([record.scaling is not None for record in records], bool)
+    # what one has and another lacks (scales of narrow types, drift) makes another record
+    held = [jax.tree.structure(pair) for pair in zip(records, machines, strict=True)]
     found: dict[str, np.ndarray] = {}
-    for kind in np.unique(scaled):  # records with scales and without are of different structure
-        rows = np.flatnonzero(scaled == kind)
+    for kind in dict.fromkeys(held):
+        rows = np.array([row for row, other in enumerate(held) if other == kind])
         fields = {name: np.asarray(values)[rows] for name, values in schedules.items()}
         costs = _costs([records[row] for row in rows], fields, [machines[row] for row in rows], kernel_name)
         for name, values in costs.items():

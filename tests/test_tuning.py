@@ -95,11 +95,11 @@ def test_a_few_schedules_take_one_block(space, machines, problems) -> None:
     assert group.columns["tile_m"].shape == (1, 2, CPU_BLOCK_LANES)
 
 
-def test_rows_of_scaled_and_of_plain_types_may_be_mixed() -> None:
-    gpu = load_gpu("b200_sxm")
+def test_rows_with_scales_or_drift_and_rows_without_may_be_mixed() -> None:
+    gpus = [load_gpu("b200_sxm", {} if row < 3 else {"drift_skew_steps": 4}) for row in range(4)]
     schedule = parse_schedule("tile=128x128x256 stages=3 warps=4", "tcgen05")
     problems = [gemm_problem(shape, dtype=dtype) for shape in SHAPES[:2] for dtype in ("nvfp4", "bf16")]
-    bound = [gpu.bind(problem.dtype) for problem in problems]
+    bound = [gpu.bind(problem.dtype) for gpu, problem in zip(gpus, problems, strict=True)]
     found = paired_costs(problems, {name: np.full(4, value) for name, value in schedule.items()}, bound)
     for row, (problem, record) in enumerate(zip(problems, bound, strict=True)):
         alone = paired_costs([problem], {name: np.array([value]) for name, value in schedule.items()}, [record])
