@@ -33,7 +33,7 @@ def distinct_fields(words: str) -> tuple[str, ...]:
     found: list[str] = []
     for word in (word.strip() for word in words.split(",")):
         if word not in WORDS and word not in FIELDS:
-            raise unknown("word to tell schedules apart by", word, (*WORDS, *FIELDS), "e.g. tile,stages")
+            raise unknown("word to tell schedules apart by", word, {*WORDS, *FIELDS}, "e.g. tile,stages")
         found += WORDS.get(word, (word,))
     return tuple(dict.fromkeys(found))
 

@@ -142,3 +142,34 @@ def test_weights_are_of_one_order_and_of_any_size(tmp_path):
     big = [ShapeRow(row.name, row.shape, None, 1e308) for row in rows]
     found = portfolio(big, kernels=1, **small)
     assert found.weight.tolist() == [0.5, 0.5]
+
+
+def test_a_dash_is_standard_output_or_refused(kept, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert answer(capsys, "export", kept, "--to", "csv", "-o", "-")[1].startswith("index,gpu,m,n,k")
+    assert "dse: -o - is not allowed: the page is a file" in answer(capsys, "report", kept, "-o", "-")[2]
+    assert not list(tmp_path.iterdir())
+
+
+def test_words_to_tell_schedules_apart_are_listed_once(kept, capsys):
+    known = answer(capsys, "top", kept, "--distinct", "tiles")[2].partition("known: ")[2].partition(";")[0].split(", ")
+    assert len(known) == len(set(known))
+
+
+def test_a_run_in_which_nothing_fits_does_not_ask_for_a_larger_top(tmp_path, capsys):
+    axes = ["--axis", "tile_m=256", "--axis", "tile_n=256", "--axis", "stages=7"]
+    assert main(["sweep", "gemm", *SHAPE, "--preset", "triton", *axes, "--out", str(tmp_path / "none"), "--quiet"]) == 1
+    for words in (["top"], ["top", "--distinct", "tile"], ["front"], ["front", "--knees"]):
+        code, out, _ = answer(capsys, words[0], tmp_path / "none", *words[1:])
+        assert code == 0
+        assert "schedules can run: widen the space; dse report RUN says what rules them out" in out
+        assert "--top" not in out
+        assert "knee" not in out
+
+
+def test_all_that_can_run_is_said_to_be_all(tmp_path, capsys):
+    assert main(small_sweep(tmp_path / "few", "--top", "100000")) == 0
+    rows = len(pq.read_table(tmp_path / "few" / "top.parquet"))
+    out = answer(capsys, "top", tmp_path / "few", "-n", rows + 1)[1]
+    assert "schedules can run" in out
+    assert "sweep with --top" not in out

@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--distinct", metavar="WORDS", help="of schedules that agree in these only the best: tile, or tile,stages, ..."
     )
-    parser.add_argument("-o", "--output", metavar="FILE", help="default: standard output")
+    parser.add_argument("-o", "--output", metavar="FILE", help="default, and -: standard output")
     parser.add_argument("--json", action="store_true", help="what was written and left out, as JSON")
 
 
@@ -40,6 +40,8 @@ def run(arguments: argparse.Namespace) -> int:
     from ..runs import open_run
     from .show import print_json
 
+    if arguments.output == "-":
+        arguments.output = None
     opened = open_run(arguments.run)
     exported = export_run(opened, arguments.to, arguments.what, arguments.count, arguments.distinct)
     if arguments.output:

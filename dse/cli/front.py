@@ -63,7 +63,7 @@ def _run_front(arguments: argparse.Namespace) -> int:
     from ..representatives import representatives
     from ..run_folder import read_run
     from .show import print_json, schedule_rows
-    from .top import heading
+    from .top import cannot_run, heading
 
     opened = read_run(arguments.run)
     summary, front = opened.summary, opened.front
@@ -88,7 +88,9 @@ def _run_front(arguments: argparse.Namespace) -> int:
     elif len(front):
         print("hypervolume: minutes for so many points and objectives; give a --reference to have it all the same")
     others = [name for name in objectives if name not in ("latency_s", "ddr_bytes")]
-    if arguments.knees and not bends:
+    if not len(front):
+        print(cannot_run(summary))
+    elif arguments.knees and not bends:
         print("no knee: the front is too short, or every step along it costs as much as it brings")
     else:
         print(schedule_rows(rows, others, opened.trust))

@@ -13,6 +13,7 @@ number of the machine with its source, how far to trust the predictions, and how
 import argparse
 import sys
 
+from ..errors import UserError
 from .options import add_output
 
 
@@ -38,6 +39,10 @@ def run(arguments: argparse.Namespace) -> int:
     from ..report import make_report
     from .show import print_json
 
+    if arguments.output == "-":
+        raise UserError(
+            "-o - is not allowed: the page is a file, give its name, or leave -o out for report.html in RUN"
+        )
     made = make_report(
         arguments.run,
         arguments.output,

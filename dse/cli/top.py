@@ -45,10 +45,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _chosen(opened: Any, wanted: int, distinct: str | None) -> "tuple[pd.DataFrame, str]":
     """The rows, and what to say where there are fewer than wanted."""
+    feasible, evaluated = opened.summary["feasible"], opened.summary["evaluated"]
     if distinct is None:
         rows = opened.top.head(wanted)
         few = f"the run kept {len(opened.top)}: sweep with --top {wanted} for more"
+        if len(opened.top) >= feasible:
+            few = f"no more of the {evaluated:,} schedules can run" if feasible else cannot_run(opened.summary)
         return rows, few if len(rows) < wanted else ""
+    if not feasible:
+        return opened.top, cannot_run(opened.summary)
     import pandas as pd
 
     from ..distinct import distinct_rows
@@ -62,6 +67,12 @@ def _chosen(opened: Any, wanted: int, distinct: str | None) -> "tuple[pd.DataFra
     text = f"{own} distinct by {distinct} among the {len(opened.top)} best that the run kept"
     text += f"; the last {more} are from the front, by latency" if more else ""
     return rows, f"{text}: sweep with a larger --top for more"
+
+
+def cannot_run(summary: dict) -> str:
+    """What is said of a run in which nothing fits."""
+    evaluated = summary["evaluated"]
+    return f"none of the {evaluated:,} schedules can run: widen the space; dse report RUN says what rules them out"
 
 
 def heading(summary: dict) -> str:
