@@ -229,6 +229,8 @@ def test_the_fastest_of_two_machines(capsys):
         (["RUN:99", "RUN"], "rank 99 is not there"),
         (["runs/none", "runs/none:1"], "no run at runs/none"),
         (["--shape", SHAPE, WIDE, "--gpu-b", "b200_sxm"], "A's schedule is for wgmma, but b200_sxm runs tcgen05: give"),
+        (["--shape", SHAPE, "", SMALL], "A and B are each RUN:RANK or a schedule, not an empty text"),
+        (["--shape", SHAPE, WIDE, "--set-b", "tdp_w"], "--set-b tdp_w: write FIELD=VALUE, e.g. --set-b l2_capacity=2x"),
         (["--shape", SHAPE, "tile=128x128x64", SMALL], "the schedule lacks stages"),
     ],
 )
@@ -245,3 +247,23 @@ def test_a_run_of_a_changed_gpu_needs_the_other_machine_named(tmp_path, capsys):
     assert code == 2
     assert "was changed (sm_count: 132 -> 120" in err
     assert "give --gpu-b h200_sxm and all of B's changes with --set-b" in err
+
+
+def test_what_four_digits_do_not_tell_apart_is_the_same_time():
+    found = compare(case(SMALL), case(SMALL, l2_latency_s="1.0001x"))
+    assert found.difference_s > 0
+    assert found.sentence.startswith("A and B take the same time, ")
+
+
+def test_causes_of_two_words_take_a_plural(capsys):
+    words = (
+        "compare",
+        "--shape",
+        SHAPE,
+        SMALL,
+        "--set-b",
+        "l15_bytes_per_clock_group=0.2x",
+        "--set-b",
+        "l15_capacity=0.1x",
+    )
+    assert "its SM ports and L1.5 save " in answer(capsys, *words)[1]

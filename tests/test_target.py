@@ -204,7 +204,7 @@ def test_times_are_read(text, seconds):
             {"faster": "10%", "gpu": "b200_sxm", "fields": [["tensor_efficiency"]]},
             "tensor_efficiency is at its limit on b200",
         ),
-        ({"faster": "10%", "limit": 1}, "limit = 1 is no factor above 1: write e.g. 16"),
+        ({"faster": "10%", "limit": 1}, "limit = 1 is not allowed: a factor above 1, at most 1e+06, e.g. 16"),
         ({"faster": "10%", "resolution": 0}, "resolution = 0 is not allowed: from 0.0001 to below 1"),
         ({"faster": "10%", "shapes": ["64x64x64"]}, "give the problem as shape='MxNxK', or many as shapes="),
     ],

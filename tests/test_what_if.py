@@ -13,9 +13,14 @@ from hypothesis import strategies as st
 
 from dse import load_gpu, load_space, sweep, what_if
 from dse.api import explain
+from dse.cli.what_if_text import _knee_lines
+from dse.content.hardware_axis import parse_vary
 from dse.content.study import list_studies, load_study, study_text
 from dse.errors import UserError
-from dse.studies.what_if.knees import bound_moves, where_enough
+from dse.studies.answer_folder import cleared, new_folder
+from dse.studies.what_if.files import as_dict
+from dse.studies.what_if.knees import Curve, bound_moves, where_enough
+from dse.studies.what_if.study import run_study
 from dse.studies.what_if.tuned import as_it_runs
 
 SMALL = {"tile_m": [64, 128], "tile_n": [64, 128, 256], "stages": [2, 4], "raster": ["along_m:1", "along_n:8"]}
@@ -97,8 +102,6 @@ def test_weights_move_the_total_only(tmp_path) -> None:
 def test_gpus_of_different_families_are_tuned_over_their_own_spaces(tmp_path) -> None:
     study = tmp_path / "s.toml"
     study.write_text('gpus = ["a100_sxm", "h100_sxm"]\nshapes = ["2048x2048x2048"]\npreset = "quick"\n')
-    from dse.studies.what_if.study import run_study
-
     found = run_study(load_study(study))[0].found
     assert len(found.spaces) == 2
     assert found.table["frozen_reason"].tolist() == ["", "another instruction family"]
@@ -173,6 +176,10 @@ def test_every_packaged_study_loads_and_says_itself_again(tmp_path) -> None:
             'gpu = "h200_sxm"\nshapes = "a"\n[[axis]]\nfield = "l2way"\nvalues = [2]',
             "axis 1: unknown GPU field 'l2way'",
         ),
+        ('figures = "no"', "figures: 'no' is neither true nor false"),
+        ("clock = 3", "clock: 3 is not a text"),
+        ('align_bytes = "16"', "align_bytes: '16' is not a whole number of bytes, e.g. 16"),
+        ('dtype = "fp8"\n[measured]', "dtype: says nothing beside [measured], whose GPUs are compared as they were"),
         ('gpu = "h100_sxm"\n[measured]\npart = "check"', "measured: compares GPUs with their measurements: give gpus"),
     ],
 )
@@ -269,3 +276,134 @@ def test_a_gpu_whose_die_nobody_knows_has_no_area(tmp_path) -> None:
     assert totals["area_mm2"].isna().all()
     with pytest.raises(UserError, match="the area of mine is not known, so no front can have area_mm2"):
         what_if("l2_capacity=2x", shapes=["512x512x512"], gpu=mine, axes=SMALL, front=["area_mm2"])
+
+
+def test_enough_claims_nothing_where_values_are_far_apart_or_more_is_slower() -> None:
+    assert where_enough([1.0, 2.0, 1000.0, 2000.0], [10, 10, 8, 8]) == 1000.0  # 10 to 8 may be one doubling
+    assert where_enough([1.0, 2.0, 4.0, 8.0], [8, 9, 10, 11]) is None
+    assert where_enough([0.0, 1.0, 2.0, 4.0], [8, 9, 9, 9.5]) is None
+
+
+def _told(lines_of, latency_s, frozen_s, bounds, value=(1.0, 2.0, 4.0), now=2.0):
+    """The knees in words of a curve with one shape."""
+    machine = [0 if at == now else place + 1 for place, at in enumerate(value)]
+    base = latency_s[value.index(now)]
+    rows = pd.DataFrame({"value": value, "machine": machine, "latency_s": latency_s, "frozen_s": frozen_s})
+    rows["energy_j"] = rows["latency_s"]
+    rows["speedup"], rows["frozen_speedup"] = base / rows["latency_s"], base / rows["frozen_s"]
+    rows["retuning_gain"] = rows["frozen_s"] / rows["latency_s"]
+    reasons = ["SMEM" if at != at else "" for at in frozen_s]
+    table = rows.assign(shape_name="s", bound=bounds, frozen_reason=reasons)
+    enough = where_enough(list(value), list(latency_s))
+    return "\n".join(lines_of(Curve(parse_vary("l2_bytes_per_s=2x"), now, rows, table, bound_moves(table), enough)))
+
+
+def test_sentences_are_true_of_the_numbers() -> None:
+    nan = float("nan")
+    alone = _told(_knee_lines, [1.0], [1.0], ["l2"], (2.0,))
+    assert alone == "no value differs from the one it has now"
+    same = _told(_knee_lines, [1.0] * 3, [1.0] * 3, ["l2"] * 3)
+    assert same == "nothing changes: the kernels do not feel this number, or the model does not use it"
+    kept = _told(_knee_lines, [1.0] * 3, [1.2, 1.0, 1.0], ["l2"] * 3)
+    assert "nothing changes" not in kept
+    assert "tuning anew buys at most 20.0 % (at 1 B/s)" in kept
+    worse = _told(_knee_lines, [1.5, 1.0, 1.0], [1.5, 1.0, 1.0], ["l2"] * 3)
+    assert "no value is faster; at worst, at 1 B/s (0.5x) the total is 50.00 % slower" in worse
+    cannot = _told(_knee_lines, [1.5, 1.0, 0.5], [nan, 1.0, 0.6], ["l2"] * 3)
+    assert "tuning anew buys at most 20.0 % (at 4 B/s)" in cannot
+    there_and_back = _told(_knee_lines, [1.5, 1.0, 0.5], [1.5, 1.0, 0.5], ["l2", "ddr", "l2"])
+    assert "what binds is the same at both ends for every shape, but not in between" in there_and_back
+    assert "what binds stays the same" in _told(_knee_lines, [1.5, 1.0, 0.5], [1.5, 1.0, 0.5], ["l2"] * 3)
+
+
+def test_drift_may_be_off_on_some_machines() -> None:
+    """Records with and without drift are not of one kind; off is the same as 0."""
+    found = what_if("drift_skew_steps=0,8", shapes=SHAPES, axes=SMALL).found
+    zero, eight = (found.table[found.table["machine"] == number] for number in (1, 2))
+    assert (zero["speedup"] == 1).all()
+    for row in eight.to_dict("records"):
+        told = explain(row["schedule"], shape=row["shape"], overrides={"drift_skew_steps": 8})
+        assert row["latency_s"] == pytest.approx(told.latency_s, rel=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--front", "latency"], "unknown quantity of a front of machines 'latency'"),
+        (["--preset", "nope"], "unknown preset of the space gemm/wgmma 'nope'"),
+        (["--dtype", "fp7"], "unknown dtype 'fp7'"),
+    ],
+)
+def test_an_older_answer_is_there_until_the_new_one_is(capsys, tmp_path, options, said) -> None:
+    old = tmp_path / "old"
+    old.mkdir()
+    (old / "answer.json").write_text("{}")
+    words = ("whatif", "--vary", "l2_capacity=2x", "--shape", "512x512x512", "--quiet", *options)
+    code, _, err = answer(capsys, *words, "--out", str(old), "--overwrite")
+    assert (code, said in err) == (2, True), err
+    assert (old / "answer.json").read_text() == "{}"
+    assert answer(capsys, *words, "--out", str(tmp_path / "new"))[0] == 2
+    assert not (tmp_path / "new").exists()  # no empty folder is left of bad input
+
+
+def test_what_was_left_half_written_is_replaced(tmp_path) -> None:
+    (tmp_path / ".table.parquet.77.tmp").write_text("x")
+    (tmp_path / "figure.svg").write_text("x")
+    with pytest.raises(UserError, match="replace it with --overwrite"):
+        new_folder(tmp_path)
+    assert len(list(tmp_path.iterdir())) == 2
+    cleared(new_folder(tmp_path, overwrite=True))
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_area_of_an_unknown_die_is_missed_before_anything_is_evaluated(tmp_path, monkeypatch) -> None:
+    from dse.content.files import find_content
+
+    mine = tmp_path / "mine.toml"
+    mine.write_text(find_content("GPU", "hardware/gpus", "h100_sxm").read_text())
+    monkeypatch.setattr("dse.studies.what_if.study.tune_machines", lambda *_: pytest.fail("evaluated"))
+    with pytest.raises(UserError, match="the area of mine is not known, so no front can have area_mm2"):
+        what_if("l2_capacity=2x", gpu=mine, shapes=SHAPES, axes=SMALL, front=["area_mm2"])
+
+
+def test_a_title_may_hold_anything(capsys, tmp_path) -> None:
+    """Dollars are no mathematics, quotes and controls survive, and the study says itself again."""
+    study = tmp_path / "s.toml"
+    study.write_text(
+        'title = "$5 \\\\frac{ \\"quoted\\" é 漢 😀 \\u007f\\u0001\\n$x_$"\ngpu = "h200_sxm"\n'
+        'shapes = ["512x512x512"]\npreset = "quick"\nfigures = true\nbeta = true\n[set]\n'
+        'tensor.wgmma.bf16_fp32 = "2x"\n[restrict]\nstages = [2, 3]\n'
+        '[[axis]]\nname = "$a_"\nfield = "l2_capacity_bytes"\nvalues = ["2x"]\nfollow = { tdp_w = 1 }\n'
+    )
+    code, out, err = answer(capsys, "study", str(study), "--out", str(tmp_path / "a"), "--quiet")
+    assert code == 0, err
+    assert "tensor.wgmma.bf16_fp32: 4096 -> 8192 (2x)" in out
+    first, again = load_study(study), load_study(tmp_path / "a" / "study.toml")
+    assert again.title == first.title
+    assert study_text(again) == study_text(first)
+    assert again.overrides == {"tensor.wgmma.bf16_fp32": "2x"}
+    code, _, err = answer(
+        capsys, "study", str(tmp_path / "a" / "study.toml"), "--out", str(tmp_path / "b"), "--no-figure"
+    )
+    assert code == 0, err
+    assert pq.read_table(tmp_path / "a/table.parquet").equals(pq.read_table(tmp_path / "b/table.parquet"))
+    assert "figures = false" in (tmp_path / "b/study.toml").read_text()
+    assert not load_study(tmp_path / "b/study.toml").figures
+
+
+def test_two_machines_of_one_name_are_not_told_apart(tmp_path) -> None:
+    study = tmp_path / "s.toml"
+    study.write_text('gpus = ["h200_sxm", "h200_sxm"]\nshapes = ["512x512x512"]\n')
+    with pytest.raises(UserError, match="gpus: 'h200_sxm' is there twice: leave one out, or give one of the files"):
+        run_study(load_study(study))
+
+
+def test_json_holds_every_digit_of_small_numbers() -> None:
+    """Joules per FLOP are 1e-12: fifteen decimals would keep three digits."""
+    found = what_if("joule_per_tensor_flop=0.777x,0.1234567x", shapes=SHAPES[:1], axes=SMALL)
+    told = json.loads(json.dumps(as_dict(found), allow_nan=False))
+    for name, frame in (("table", found.found.table), ("totals", found.found.totals)):
+        back = pd.DataFrame(told[name])
+        for column in frame.columns:
+            same = (back[column] == frame[column]) | (back[column].isna() & frame[column].isna())
+            assert same.all(), column

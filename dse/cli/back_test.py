@@ -17,6 +17,7 @@ SHOWN = 12  # shapes of a pair, evenly through the measured speed-ups
 
 def answer(arguments: argparse.Namespace, study: "Study") -> int:
     """Runs the comparison, writes its folder and prints it."""
+    from ..studies.answer_folder import without_litter
     from ..studies.back_test.files import new_folder, write_back_test
     from ..studies.back_test.speedups import back_test
     from .interrupt import stoppable
@@ -24,7 +25,7 @@ def answer(arguments: argparse.Namespace, study: "Study") -> int:
 
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
     folder = new_folder(arguments.out or Path("runs") / f"{study.name}-{stamp}", arguments.overwrite)
-    with stoppable():
+    with without_litter([folder]), stoppable():
         results = back_test(study, None if arguments.quiet else say)
     figure = study.figures and not arguments.no_figure
     write_back_test(study, results, folder, shlex.join(["dse", *arguments.words]), figure)

@@ -62,6 +62,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _sides(arguments: argparse.Namespace, progress: Any) -> "tuple[Case, Case]":
     texts = [text for text in (arguments.a, arguments.b) if text is not None]
+    if not all(text.strip() for text in texts):
+        raise UserError("A and B are each RUN:RANK or a schedule, not an empty text: e.g. 'tile=128x256x64 stages=4'")
     runs = [_run_place(text) for text in texts]
     changed = changed_question(arguments)
     if all(runs) and runs and changed:
@@ -154,7 +156,7 @@ def _asked_again(arguments: argparse.Namespace, a: "Case") -> "Question":
     from ..content.gpu import load_gpu
     from ..question import ask
 
-    job, changes = a.job, overrides(arguments.set_b)
+    job, changes = a.job, _changes_of_b(arguments)
     if arguments.gpu_b is None and job.gpu_changes and arguments.a and _run_place(arguments.a):
         raise UserError(
             f"the GPU of {a.name} was changed ({'; '.join(job.gpu_changes)}), so --set-b alone does not say what B is: "
@@ -168,6 +170,13 @@ def _asked_again(arguments: argparse.Namespace, a: "Case") -> "Question":
     return ask(job.problem, gpu=gpu, family=family, accumulator=a.accumulator, clock=job.clock)
 
 
+def _changes_of_b(arguments: argparse.Namespace) -> dict[str, str]:
+    try:
+        return overrides(arguments.set_b)
+    except UserError as error:
+        raise UserError(str(error).replace("--set ", "--set-b ")) from None
+
+
 def _gpu_of(arguments: argparse.Namespace, a: "Case") -> str:
     return a.job.gpu_name if arguments.a and _run_place(arguments.a) else arguments.gpu
 
@@ -176,7 +185,7 @@ def _other(arguments: argparse.Namespace, asked: "Question") -> "Question":
     from ..content.gpu import load_gpu
     from ..question import ask
 
-    changes = overrides(arguments.set_b)
+    changes = _changes_of_b(arguments)
     if arguments.gpu_b is None:
         changes = {**overrides(arguments.overrides), **changes}
     gpu = load_gpu(arguments.gpu_b or arguments.gpu, changes)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 from ..text import quantity_text, table, what_if_lines
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from ..studies.what_if.knees import BoundMove, Curve
     from ..studies.what_if.study import Answer
 
@@ -66,17 +68,24 @@ def move_text(move: "BoundMove", unit: str) -> str:
 
 def _knee_lines(curve: "Curve") -> list[str]:
     unit = curve.axis.unit
-    latency = curve.totals["latency_s"]
-    if latency.max() / latency.min() - 1 < NOTHING:
+    totals = curve.totals
+    if len(totals) == 1:
+        return ["no value differs from the one it has now"]
+    if not any(_moves(totals[name]) for name in ("latency_s", "frozen_s")) and not totals["frozen_s"].isna().any():
+        if _moves(totals["energy_j"]):
+            return ["no latency changes, energy does"]
         return ["nothing changes: the kernels do not feel this number, or the model does not use it"]
     lines = [_headline(curve)]
-    lines += [move_text(move, unit) for move in curve.moves] or ["what binds stays the same for every shape"]
+    lines += [move_text(move, unit) for move in curve.moves] or [_no_moves(curve)]
     if curve.enough is not None:
         lines.append(f"from {quantity_text(curve.enough, unit)} on, twice as much buys less than 1 %")
-    gain = float(curve.totals["retuning_gain"].max())
-    if gain == gain:
-        at = curve.totals.sort_values("retuning_gain", kind="stable")["value"].iloc[-1]
-        lines.append(f"tuning anew buys at most {100 * (gain - 1):.1f} % (at {quantity_text(float(at), unit)})")
+    gains = totals["retuning_gain"].dropna()
+    if len(gains):
+        best = totals.loc[gains.idxmax()]
+        lines.append(
+            f"tuning anew buys at most {100 * (best['retuning_gain'] - 1):.1f} %"
+            + (f" (at {quantity_text(float(best['value']), unit)})" if best["retuning_gain"] > 1 + NOTHING else "")
+        )
     cannot = curve.table[curve.table["frozen_reason"] != ""]
     if len(cannot):
         machines = cannot["machine"].nunique()
@@ -86,18 +95,33 @@ def _knee_lines(curve: "Curve") -> list[str]:
     return lines
 
 
+def _moves(totals: "pd.Series") -> bool:
+    return bool(totals.max() / totals.min() - 1 >= NOTHING)
+
+
+def _no_moves(curve: "Curve") -> str:
+    if curve.table.groupby("shape_name", sort=False)["bound"].nunique().max() == 1:
+        return "what binds stays the same for every shape"
+    return "what binds is the same at both ends for every shape, but not in between"
+
+
 def _headline(curve: "Curve") -> str:
-    """`at 104.9 MB (2x) the total is 0.23 % faster, 0.18 % with the schedules kept`, of the value that buys most."""
+    """`at 104.9 MB (2x) the total is 0.23 % faster, 0.18 % faster with the schedules kept`, of the value that buys
+    most; of the one that costs most where none buys anything."""
     changed = curve.totals[curve.totals["machine"] != 0].to_dict("records")
     best = max(changed, key=lambda row: row["speedup"])
+    none = best["speedup"] < 1 + NOTHING
+    best = min(changed, key=lambda row: row["speedup"]) if none else best
 
     def text(speedup: float) -> str:
+        if abs(speedup - 1) < NOTHING:
+            return "as fast as now"
         return f"{100 * (speedup - 1):.2f} % faster" if speedup >= 1 else f"{100 * (1 / speedup - 1):.2f} % slower"
 
     kept = best["frozen_speedup"]
     with_kept = f", {text(kept)} with the schedules kept" if kept == kept else ""
     factor = f" ({best['value'] / curve.now:.3g}x)" if curve.now else ""
-    most = "at most, " if len(changed) > 1 else ""
+    most = "" if len(changed) == 1 else "no value is faster; at worst, " if none else "at most, "
     where = quantity_text(best["value"], curve.axis.unit)
     return f"{most}at {where}{factor} the total is {text(best['speedup'])}{with_kept}"
 

@@ -61,7 +61,9 @@ def answer(arguments: argparse.Namespace, study: "Study", name: str) -> int:
     from dataclasses import replace
 
     from ..progress import make_reporter
+    from ..studies.answer_folder import without_litter
     from ..studies.what_if.files import as_dict, new_folder, write_answer
+    from ..studies.what_if.machines import check_names
     from ..studies.what_if.study import run_study
     from .interrupt import stoppable
     from .show import print_json
@@ -73,8 +75,9 @@ def answer(arguments: argparse.Namespace, study: "Study", name: str) -> int:
         study = replace(study, figures=False)
     many = len(study.gpus) > 1 and bool(study.axes)
     baselines = study.gpus if many else study.gpus[:1]
+    check_names(study.gpus)
     folders = [new_folder(Path(root) / Path(gpu).stem if many else root, arguments.overwrite) for gpu in baselines]
-    with stoppable():
+    with without_litter(folders), stoppable():
         answers = run_study(study, make_reporter("quiet" if arguments.quiet else "auto"))
     command_line = shlex.join(["dse", *arguments.words])
     for found, folder in zip(answers, folders, strict=True):

@@ -15,6 +15,7 @@ count = 16
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +29,10 @@ from .toml import Problems, did_you_mean, is_number, read_toml
 FOLDER = "studies"
 REFINEMENTS = ("family", "accumulator", "clock", "out_dtype", "layout", "beta", "cache", "align_bytes", "quantise_a")
 TEXTS = ("title", "question", "kernel", "gpu", "dtype", "space", "preset", "combine")
+WORDS = ("family", "accumulator", "clock", "out_dtype", "layout", "cache")
+SWITCHES = ("beta", "quantise_a", "figures")
 KEYS = (*TEXTS, "gpus", "shapes", "restrict", "set", "axis", "front", "figures", "measured", *REFINEMENTS)
+BESIDE_MEASURED = ("title", "question", "gpus", "figures", "measured")
 MEASURED_KEYS = ("part", "preset", "table", "source")
 
 
@@ -92,16 +96,22 @@ def load_study(name_or_path: str | os.PathLike[str]) -> Study:
     for key in content:
         if key not in KEYS:
             problems.add(key, f"is not a key of a study{did_you_mean(key, KEYS)}; known: {', '.join(KEYS)}")
-    for key in TEXTS:
+    for key in (*TEXTS, *WORDS):
         if not isinstance(content.get(key, ""), str):
             problems.add(key, f"{content[key]!r} is not a text")
+    for key in SWITCHES:
+        if not isinstance(content.get(key, False), bool):
+            problems.add(key, f"{content[key]!r} is neither true nor false")
+    align = content.get("align_bytes", 1)
+    if not isinstance(align, int) or isinstance(align, bool):
+        problems.add("align_bytes", f"{align!r} is not a whole number of bytes, e.g. 16")
     gpus = _gpus(content, problems)
     shapes = _shapes(content, path, problems)
     axes = _axes(content, problems)
-    overrides = _table(content, "set", problems)
+    overrides = _overrides(_table(content, "set", problems))
     restrict = _table(content, "restrict", problems)
     measured = _measured(content, gpus, problems)
-    if measured is None and not axes and len(gpus) == 1:
+    if measured is None and not content.get("axis") and len(gpus) == 1:
         problems.add("axis", "nothing is varied: write [[axis]] with a field, or several gpus")
     if measured is None and not shapes:
         problems.add("shapes", 'is missing: the name or path of a list, or shapes such as ["8192x8192x8192"]')
@@ -118,7 +128,7 @@ def load_study(name_or_path: str | os.PathLike[str]) -> Study:
         restrict=restrict,
         refinements={name: content[name] for name in REFINEMENTS if name in content},
         front=tuple(front),
-        figures=bool(content.get("figures", True)),
+        figures=content.get("figures", True),
         measured=measured,
         **{name: content[name] for name in TEXTS if name in content and name != "gpu"},
     )
@@ -127,14 +137,20 @@ def load_study(name_or_path: str | os.PathLike[str]) -> Study:
 def study_text(study: Study) -> str:
     """The study as a TOML file that `load_study` reads to the same study."""
     lines = [f"{name} = {_value(getattr(study, name))}" for name in ("title", "question") if getattr(study, name)]
-    lines.append(f"kernel = {_value(study.kernel)}")
+    lines += [] if study.measured is not None else [f"kernel = {_value(study.kernel)}"]
     lines.append(f"gpu = {_value(study.gpus[0])}" if len(study.gpus) == 1 else f"gpus = {_value(study.gpus)}")
-    lines += [f"{name} = {_value(getattr(study, name))}" for name in ("shapes", "dtype", "combine")]
+    every = () if study.measured is not None else ("shapes", "dtype", "combine")
+    lines += [f"{name} = {_value(getattr(study, name))}" for name in every]
     for name in ("space", "preset", "front"):
         lines += [f"{name} = {_value(getattr(study, name))}"] if getattr(study, name) else []
+    lines += [] if study.figures else ["figures = false"]
     lines += [f"{name} = {_value(value)}" for name, value in study.refinements.items() if value not in (None, False)]
-    for name, table in (("set", study.overrides), ("restrict", study.restrict), ("measured", study.measured or {})):
-        lines += ["", f"[{name}]", *(f"{key} = {_value(value)}" for key, value in table.items())] if table else []
+    for name, table in (("set", study.overrides), ("restrict", study.restrict), ("measured", study.measured)):
+        lines += (
+            ["", f"[{name}]", *(f"{_key(key)} = {_value(value)}" for key, value in table.items())]
+            if table or (name == "measured" and table is not None)
+            else []
+        )
     for axis in study.axes:
         lines += ["", "[[axis]]", *([f"name = {_value(axis.name)}"] if axis.name else [])]
         lines += [f"field = {_value(axis.field)}", f"values = {_value(axis.entries)}"]
@@ -144,10 +160,19 @@ def study_text(study: Study) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _value(name)
+
+
 def _value(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(_value(entry) for entry in value)}]"
-    return repr(value) if is_number(value) else json.dumps(value if isinstance(value, (str, bool)) else str(value))
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if is_number(value):
+        return repr(value)
+    # JSON's escapes are TOML's but for characters past 16 bits, which stand as they are, and DEL, which may not
+    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _gpus(content: Mapping[str, Any], problems: Problems) -> tuple[str, ...]:
@@ -194,6 +219,16 @@ def _table(content: Mapping[str, Any], key: str, problems: Problems) -> dict[str
     return table
 
 
+def _overrides(table: Mapping[str, Any]) -> dict[str, Any]:
+    """`tensor.wgmma.bf16_fp32 = "2x"`, which TOML reads as tables in tables, as one name."""
+    flat = {name: value for name, value in table.items() if not (name == "tensor" and isinstance(value, dict))}
+    families = table["tensor"] if isinstance(table.get("tensor"), dict) else {}
+    for family, rates in families.items():
+        for pair, value in rates.items() if isinstance(rates, dict) else [("", rates)]:
+            flat[f"tensor.{family}.{pair}"] = value
+    return flat
+
+
 def _measured(content: Mapping[str, Any], gpus: tuple[str, ...], problems: Problems) -> dict[str, str] | None:
     if "measured" not in content:
         return None
@@ -205,6 +240,7 @@ def _measured(content: Mapping[str, Any], gpus: tuple[str, ...], problems: Probl
             )
     if len(gpus) < 2:
         problems.add("measured", "compares GPUs with their measurements: give gpus, the first the baseline")
-    if content.get("axis"):
-        problems.add("axis", "measured GPUs are compared as they are: leave axes out")
+    for key in content:
+        if key in KEYS and key not in (*BESIDE_MEASURED, "gpu"):
+            problems.add(key, f"says nothing beside [measured], whose GPUs are compared as they were: leave {key} out")
     return {key: str(value) for key, value in table.items()}

@@ -2,7 +2,8 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,24 +20,55 @@ FILES = ("table.parquet", "totals.parquet", "answer.json", "study.toml", "figure
 
 
 def new_folder(path: str | os.PathLike[str], overwrite: bool = False) -> Path:
-    """An empty folder for the answer, or one that holds an older answer to be replaced.
+    """The folder for an answer, made where it is missing. An older answer in it stays until `cleared`.
 
     Raises:
-        UserError: the folder holds something else, or an answer and `overwrite` is not asked for, or cannot be made.
+        UserError: the folder holds something else, or an answer and `overwrite` is not asked for, or cannot be made or
+            written to.
     """
     where = home_expanded(path)
     try:
         where.mkdir(parents=True, exist_ok=True)
-        held = [entry.name for entry in where.iterdir()]
+        held = sorted(entry.name for entry in where.iterdir())
     except OSError as error:
         raise UserError(f"cannot write to {where}: {error.strerror}; choose another folder with --out") from None
-    foreign = [name for name in held if name not in FILES]
+    if not os.access(where, os.W_OK | os.X_OK):
+        raise UserError(f"cannot write to {where}: Permission denied; choose another folder with --out")
+    foreign = [name for name in held if not _own(name)]
     if held and (foreign or not overwrite):
         fix = "choose another with --out" if foreign else "choose another with --out, or replace it with --overwrite"
-        raise UserError(f"{where} is not empty ({', '.join(sorted(held)[:3])}): {fix}")
-    for name in held:
-        (where / name).unlink()
+        raise UserError(f"{where} is not empty ({', '.join((foreign or held)[:3])}): {fix}")
     return where
+
+
+def cleared(where: Path) -> None:
+    """Removes an older answer, once the new one is there to take its place.
+
+    Raises:
+        UserError: a file of it cannot be removed.
+    """
+    try:
+        for entry in where.iterdir():
+            if _own(entry.name):
+                entry.unlink()
+    except OSError as error:
+        raise UserError(f"cannot replace {where}: {error.strerror}; choose another folder with --out") from None
+
+
+@contextmanager
+def without_litter(folders: Sequence[Path]) -> Iterator[None]:
+    """Within the block, an error or Ctrl-C takes the folders away again that are still empty."""
+    try:
+        yield
+    except BaseException:
+        for folder in folders:
+            with suppress(OSError):
+                folder.rmdir()
+        raise
+
+
+def _own(name: str) -> bool:
+    return name in FILES or (name.endswith(".tmp") and name.startswith(tuple(f".{own}." for own in FILES)))
 
 
 def study_provenance(study: Study, command_line: str, **more: Any) -> dict[str, Any]:

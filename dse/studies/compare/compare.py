@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PHASES = ("prologue_s", "steady_s", "epilogue_s", "tail_s", "reduction_s", "launch_s", "quantise_s")
-SAME = 1e-9  # relative difference of two latencies that are one
+SAME = 5e-5  # relative difference of two latencies that are one in four digits
 WORTH_A_WORD = 0.1  # share of the largest credit from which a cause is named in the sentence
 
 
@@ -152,7 +152,7 @@ def _sentence(found: Comparison) -> str:
 
 
 def _verb(verb: str, name: str) -> str:
-    return verb if name.endswith("s") else f"{verb}s"
+    return verb if name.endswith("s") or " and " in name else f"{verb}s"
 
 
 def _what_changed(fast: str, slow: str, quick: dict[str, Any], slack: dict[str, Any]) -> list[str]:

@@ -31,6 +31,7 @@ COUNTS = (
     "l15_ways",
 )
 FITTING = ("smem_per_sm_bytes", "registers_per_sm", "warps_per_sm", "ctas_per_sm", "tmem_columns")
+MOST = 1e6  # larger factors than this are no design, and leave float32
 HALVINGS = 30
 NO_ROOM = 1e-6
 
@@ -88,8 +89,8 @@ def knobs_of(
     Raises:
         UserError: an unknown field, one that is not to be improved, is given twice, is not there or at its limit.
     """
-    if not limit > 1:
-        raise UserError(f"limit = {limit:g} is no factor above 1: write e.g. 16")
+    if not 1 < limit <= MOST:
+        raise UserError(f"limit = {limit:g} is not allowed: a factor above 1, at most {MOST:g}, e.g. 16")
     if not 1e-4 <= resolution < 1:
         raise UserError(f"resolution = {resolution:g} is not allowed: from 0.0001 to below 1, e.g. 0.005 for 0.5 %")
     base = load_gpu(gpu, overrides)

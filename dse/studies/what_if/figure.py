@@ -30,7 +30,7 @@ def draw_what_if(answer: Answer, path: str | os.PathLike[str]) -> None:
             draw_curve(panel, curve)
         for panel in panels[len(answer.curves) :]:
             panel.set_visible(False)
-        figure.suptitle(answer.study.title or f"what if, on {answer.baseline.gpu.title}")
+        figure.suptitle(answer.study.title or f"what if, on {answer.baseline.gpu.title}", parse_math=False)
         figure.supylabel("speed-up of the weighted total")
 
 
@@ -59,7 +59,7 @@ def draw_curve(panel: Any, curve: Curve) -> None:
         panel.axvline(value / scale, color=colour, linewidth=1.0)
         panel.annotate(words, (value / scale, 0.98 - 0.12 * place), xycoords=("data", "axes fraction"), fontsize=7,
                        color=colour, ha="left", va="top", xytext=(3, 0), textcoords="offset points")  # fmt: skip
-    panel.set_xlabel(f"{curve.axis.title}, {unit}")
+    panel.set_xlabel(f"{curve.axis.title}, {unit}", parse_math=False)
     panel.grid(alpha=0.25)
     panel.legend(loc="lower right", fontsize=7)
 

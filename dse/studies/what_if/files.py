@@ -1,14 +1,15 @@
 """A what-if's folder: tidy Parquet with units, the figure, the answer as JSON, and the study to run or edit again."""
 
 import json
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...columns import describe
 from ...content.study import study_text
+from ..answer_folder import cleared, study_provenance, write_table, write_text
 from ..answer_folder import new_folder as new_folder
-from ..answer_folder import study_provenance, write_table, write_text
 from .figure import draw_what_if
 from .study import Answer
 from .totals import described
@@ -19,12 +20,13 @@ if TYPE_CHECKING:
 
 
 def write_answer(answer: Answer, folder: Path, command_line: str) -> None:
-    """Writes everything.
+    """Writes everything, in the place of an older answer.
 
     Raises:
         UserError: a file cannot be written.
     """
     found = answer.found
+    cleared(folder)
     made = study_provenance(
         answer.study,
         command_line,
@@ -69,7 +71,14 @@ def as_dict(answer: Answer) -> dict[str, Any]:
 
 
 def _records(frame: "pd.DataFrame") -> list[dict[str, Any]]:
-    return json.loads(frame.to_json(orient="records", double_precision=15))
+    """Every digit of every number; what is missing is null."""
+    return [
+        {
+            str(name): None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in row.items()
+        }
+        for row in frame.to_dict("records")
+    ]
 
 
 def _describe(name: str) -> tuple[str, str]:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LITTLE = 0.01  # a doubling that buys less than this buys little
+SAME = 1e-6  # a share of the latency that is float32's rounding
+ROUNDING = 1e-4  # of values with six digits, in the logarithm
 
 
 @dataclass(frozen=True)
@@ -122,19 +124,29 @@ def _lasting(bounds: Sequence[str]) -> list[tuple[str, str, int]]:
 
 
 def where_enough(values: Sequence[float], latency_s: Sequence[float]) -> float | None:
-    """The least value from which on doubling buys less than 1 %; latency in between is taken log-linear.
+    """The least value from which on doubling buys less than 1 %; latency in between is taken log-linear, and between
+    neighbours further apart than a doubling as if one doubling bought all that lies between them.
 
     Args:
         values: ascending.
         latency_s: of each.
+
+    Returns:
+        None where there is none on the curve, where doubling leads past its end, or where more is only slower.
     """
     at, seconds = np.asarray(values, float), np.asarray(latency_s, float)
     usable = at > 0
     at, seconds = np.log(at[usable]), np.log(seconds[usable])
-    inside = at + np.log(2.0) <= at[-1] + 1e-9 if len(at) else np.zeros(0, bool)
+    inside = at + np.log(2.0) <= at[-1] + ROUNDING if len(at) else np.zeros(0, bool)
     if not inside.any():
         return None
-    gain = 1.0 - np.exp(np.interp(at[inside] + np.log(2.0), at, seconds) - seconds[inside])
-    still = np.flatnonzero(gain >= LITTLE)
+    bought = seconds - np.interp(at + np.log(2.0), at, seconds)
+    wide = np.diff(at) > np.log(2.0) + ROUNDING
+    bought[:-1] = np.where(wide, np.maximum(bought[:-1], seconds[:-1] - seconds[1:]), bought[:-1])
+    gain = 1.0 - np.exp(-bought)
+    still = np.flatnonzero(gain[inside] >= LITTLE)
     first = still[-1] + 1 if len(still) else 0
-    return float(np.exp(at[first])) if first < inside.sum() else None
+    only_costs = (gain < -SAME).any() and not (gain > SAME).any()
+    if only_costs or first >= inside.sum():
+        return None
+    return float(np.asarray(values, float)[usable][first])

@@ -16,8 +16,8 @@ from ...question import Question, ask
 from ...restrict import Restrictions, parse_axes
 from ...space import Space
 from .knees import Curve, curves_of
-from .machines import Machine, listed_machines, varied_machines
-from .totals import priced
+from .machines import Machine, check_names, listed_machines, varied_machines
+from .totals import check_front, priced
 from .tuned import Shape, WhatIf, tune_machines
 
 
@@ -48,6 +48,7 @@ def run_study(study: Study, progress: Progress = None) -> list[Answer]:
         UserError: whatever of it is wrong, or a shape that no schedule can run on a machine.
     """
     get_kernel(study.kernel)
+    check_names(study.gpus)
     if study.axes:
         groups = [varied_machines(gpu, study.axes, study.overrides, study.combine) for gpu in study.gpus]
     else:
@@ -110,6 +111,7 @@ def what_if(
 
 
 def _answer(study: Study, machines: Sequence[Machine], progress: Progress) -> Answer:
+    check_front([machine.gpu for machine in machines], study.front)
     shapes = _shapes(study, machines)
     found = tune_machines(machines, shapes, lambda question: _space(study, question), progress)
     found = priced(found, study.front)

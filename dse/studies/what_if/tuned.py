@@ -252,18 +252,22 @@ def as_it_runs(schedule: dict[str, int], reason: str) -> dict[str, int]:
 
 def _costs(asked: Sequence[Question], fields: Sequence[dict[str, int]]) -> dict[str, np.ndarray]:
     columns = {name: np.array([at[name] for at in fields]) for name in fields[0]}
-    parts = [np.array([at.problem.arrays().scaling is not None for at in asked]) == kind for kind in (False, True)]
+    kinds = [_records_held(at) for at in asked]
     merged: dict[str, np.ndarray] = {}
-    for rows in parts:
-        if not rows.any():
-            continue
-        places = np.flatnonzero(rows)
+    for kind in dict.fromkeys(kinds):
+        places = np.array([place for place, other in enumerate(kinds) if other == kind])
         own = {name: values[places] for name, values in columns.items()}
         chosen = [asked[int(at)] for at in places]
         costs = paired_costs([at.problem for at in chosen], own, [at.bound for at in chosen])
         for name, values in costs.items():
             merged.setdefault(name, np.zeros(len(asked), values.dtype))[places] = values
     return merged
+
+
+def _records_held(at: Question) -> tuple[bool, ...]:
+    """What of the model's records is there: rows of one evaluation have the same."""
+    drift = (at.bound.drift_skew_steps, at.bound.drift_jitter_steps)
+    return (at.problem.arrays().scaling is not None, *(value is not None for value in drift))
 
 
 def _words(name: str, costs: dict[str, np.ndarray]) -> np.ndarray:
