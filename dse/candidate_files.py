@@ -93,10 +93,14 @@ def _from_csv(path: Path) -> list[tuple[str, Any]]:
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file, skipinitialspace=True)
             rows = [(reader.line_num, row) for row in reader]
+            columns = [name.strip() for name in reader.fieldnames or ()]
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not UTF-8 text: byte {error.start}") from None
     except (OSError, csv.Error) as error:
         raise UserError(f"cannot read {path}: {error}") from None
+    repeated = next((name for place, name in enumerate(columns) if name in columns[:place]), None)
+    if repeated:
+        raise UserError(f"{path}, line 1: the column {repeated} is there twice: keep one")
     for line, row in rows:
         if None in row:
             raise UserError(f"{path}, line {line}: more values than line 1 names columns")

@@ -173,3 +173,11 @@ def test_all_that_can_run_is_said_to_be_all(tmp_path, capsys):
     out = answer(capsys, "top", tmp_path / "few", "-n", rows + 1)[1]
     assert "schedules can run" in out
     assert "sweep with --top" not in out
+
+
+def test_a_column_that_is_there_twice_is_refused(tmp_path, capsys):
+    path = tmp_path / "twice.csv"
+    path.write_text("BLOCK_M,BLOCK_N, BLOCK_M,BLOCK_K,num_warps,num_stages\n128,64,256,64,4,3\n")
+    for command in ("rank", "prune"):
+        err = answer(capsys, command, path, *SHAPE)[2]
+        assert err == f"dse: {path}, line 1: the column BLOCK_M is there twice: keep one\n"

@@ -53,11 +53,11 @@ def _verdict(found: "Portfolio") -> str:
     lines = [f"{used} {what}: {values}"]
     value, name = value_of(choice, found.regret), found.regret
     if choice.proven:
-        lines.append(f"proven: no {choice.count} have a smaller {name} regret")
+        none = "no other one has" if choice.count == 1 else f"no {choice.count} have"
+        lines.append(f"proven: {none} a smaller {name} regret")
     else:
-        lines.append(
-            f"no {choice.count} have a {name} regret below {_percent(choice.bound)}, {_percent(value)} is reached"
-        )
+        none = "no one has" if choice.count == 1 else f"no {choice.count} have"
+        lines.append(f"{none} a {name} regret below {_percent(choice.bound)}, {_percent(value)} is reached")
     return "\n".join(lines)
 
 
