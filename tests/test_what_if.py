@@ -21,7 +21,7 @@ from dse.studies.answer_folder import cleared, new_folder
 from dse.studies.what_if.files import as_dict
 from dse.studies.what_if.knees import Curve, bound_moves, where_enough
 from dse.studies.what_if.study import run_study
-from dse.studies.what_if.tuned import as_it_runs
+from dse.studies.what_if.table import as_it_runs
 
 SMALL = {"tile_m": [64, 128], "tile_n": [64, 128, 256], "stages": [2, 4], "raster": ["along_m:1", "along_n:8"]}
 SHAPES = ("4096x4096x4096", "100x8192x1024")
@@ -407,3 +407,31 @@ def test_json_holds_every_digit_of_small_numbers() -> None:
         for column in frame.columns:
             same = (back[column] == frame[column]) | (back[column].isna() & frame[column].isna())
             assert same.all(), column
+
+
+@pytest.mark.parametrize(
+    ("choices", "said"),
+    [
+        ({"vary": []}, "vary = \\[\\] is nothing that is varied: write e.g. 'l2_capacity=1x,2x'"),
+        ({"vary": 3}, "vary = 3 is nothing that is varied"),
+        ({"shapes": []}, "no shape is given: write at least one"),
+        ({"foo": 1}, "unknown choice of a question 'foo'; known: .*align_bytes"),
+        ({"overrides": [1]}, "overrides = \\[1\\] is no mapping: write e.g."),
+        ({"gpu": load_gpu("h100_sxm")}, "not a loaded one: give gpu='h100_sxm'"),
+        ({"front": "latency"}, "unknown quantity of a front of machines 'latency'"),
+        (
+            {"space": "gemm/mma_sync"},
+            "the space gemm/mma_sync is for mma_sync, but wgmma is what .* or family mma_sync",
+        ),
+    ],
+)
+def test_what_is_wrong_in_python_is_said(choices, said) -> None:
+    with pytest.raises(UserError, match=said):
+        what_if(**({"vary": "l2_capacity=2x", "shapes": SHAPES} | choices))
+
+
+def test_axes_may_be_texts_and_shapes_numbers() -> None:
+    texts = [f"{name}={','.join(map(str, values))}" for name, values in SMALL.items()]
+    found = what_if("l2_capacity=4x", shapes=[(4096, 4096, 4096)], axes=texts).found
+    assert found.spaces == what_if("l2_capacity=4x", shapes=SHAPES[:1], axes=SMALL).found.spaces
+    assert found.table["shape"].tolist() == ["4096x4096x4096"] * 2

@@ -12,8 +12,8 @@ from ..answer_folder import cleared, study_provenance, write_table, write_text
 from ..answer_folder import new_folder as new_folder
 from .figure import draw_what_if
 from .study import Answer
+from .table import TABLE
 from .totals import described
-from .tuned import TABLE
 
 if TYPE_CHECKING:
     import pandas as pd

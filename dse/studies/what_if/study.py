@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...api import shape_rows
+from ...api import restrictions, shape_rows
+from ...content.gpu import GpuFile
 from ...content.hardware_axis import HardwareAxis, parse_vary
 from ...content.space import load_space
-from ...content.study import Study
+from ...content.study import REFINEMENTS, Study
 from ...errors import UserError, unknown
 from ...kernel import get_kernel
 from ...progress import Progress
@@ -66,7 +67,7 @@ def what_if(
     combine: str = "each",
     space: str | Path | None = None,
     preset: str | None = None,
-    axes: Mapping[str, Any] | None = None,
+    axes: Mapping[str, Any] | Sequence[str] | None = None,
     front: Sequence[str] = (),
     progress: Progress = None,
     **refinements: Any,
@@ -92,20 +93,26 @@ def what_if(
     Raises:
         UserError: whatever of this is wrong, or a shape that no schedule can run on a machine.
     """
-    wanted = [vary] if isinstance(vary, (str, HardwareAxis)) else list(vary)
+    wanted = [vary] if isinstance(vary, (str, HardwareAxis)) else list(vary) if isinstance(vary, Sequence) else []
+    if not wanted or not all(isinstance(axis, (str, HardwareAxis)) for axis in wanted):
+        raise UserError(f"vary = {vary!r} is nothing that is varied: write e.g. 'l2_capacity=1x,2x', or a list of such")
+    if isinstance(gpu, GpuFile):
+        raise UserError(f"a what-if changes a GPU given by name or path, not a loaded one: give gpu={gpu.name!r}")
+    if not isinstance(overrides or {}, Mapping):
+        raise UserError(f"overrides = {overrides!r} is no mapping: write e.g. {{'l2_capacity': '2x'}}")
     study = Study(
         name="what_if",
         gpus=(str(gpu),),
-        shapes=str(shapes) if isinstance(shapes, (str, Path)) else tuple(shapes),
+        shapes=str(shapes) if isinstance(shapes, (str, Path)) else tuple(row.shape for row in shape_rows(shapes)),
         axes=tuple(axis if isinstance(axis, HardwareAxis) else parse_vary(axis) for axis in wanted),
         dtype=dtype,
         combine=combine,
         overrides=overrides or {},
         space=None if space is None else str(space),
         preset=preset,
-        restrict=axes or {},
+        restrict=restrictions(axes),
         refinements=refinements,
-        front=tuple(front),
+        front=(front,) if isinstance(front, str) else tuple(front),
     )
     return run_study(study, progress)[0]
 
@@ -121,6 +128,8 @@ def _answer(study: Study, machines: Sequence[Machine], progress: Progress) -> An
 
 def _shapes(study: Study, machines: Sequence[Machine]) -> list[Shape]:
     rows = shape_rows(study.shapes if isinstance(study.shapes, str) else list(study.shapes))
+    if not rows:
+        raise UserError("no shape is given: write at least one, e.g. '8192x8192x8192', or the name of a list")
     names = [row.name for row in rows]
     repeated = next((name for place, name in enumerate(names) if name in names[:place]), None)
     if repeated is not None:
@@ -131,15 +140,23 @@ def _shapes(study: Study, machines: Sequence[Machine]) -> list[Shape]:
 def _ask(study: Study, row: Any, machine: Machine) -> Question:
     try:
         return ask(row.shape, row.dtype or study.dtype, machine.gpu, **study.refinements)
-    except TypeError as error:
-        raise UserError(f"study {study.name}: {error}") from None
+    except TypeError:
+        unread = [name for name in study.refinements if name not in REFINEMENTS]
+        if unread:
+            raise unknown("choice of a question", unread[0], REFINEMENTS) from None
+        raise
 
 
 def _space(study: Study, question: Question) -> Space:
     asked = str(study.space or study.kernel)
     space = load_space(asked, question.family, question.problem.dtype, study.preset, _restrictions(study.restrict))
     if space.family != question.family:
-        raise unknown("family of the space", space.family, question.gpu.families(question.problem.dtype))
+        has = question.gpu.families(question.problem.dtype, question.accumulator)
+        raise UserError(
+            f"the space {space.name} is for {space.family}, but {question.family} is what shall run on "
+            f"{question.gpu.name}: choose another space, or "
+            + (f"family {space.family}" if space.family in has else f"a family it has: {', '.join(has)}")
+        )
     return space
 
 

@@ -10,7 +10,8 @@ from ...content.silicon import load_silicon
 from ...errors import UserError, unknown
 from ...front import non_dominated
 from ..area_power import known_area_power
-from .tuned import TOTALS, WhatIf
+from .table import TOTALS
+from .tuned import WhatIf
 
 PRICES: dict[str, tuple[str, str]] = {
     "area_mm2": ("mm2", "area of the silicon; assumed, first order; missing where the die is not known"),
