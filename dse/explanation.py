@@ -238,8 +238,7 @@ def _bytes(at: Explanation) -> list[str]:
     power_w = cost["energy_j"] / at.latency_s
     energy = f"energy    {cost['energy_j']:.3g} J, {power_w:.0f} W (rough)"
     if power_w > at.tdp_w:
-        hint = " (compare --clock sustained)" if at.clock == "boost" else ""
-        energy += f", above the {at.tdp_w:.0f} W limit: slower when many run in a row{hint}"
+        energy += f", above the {at.tdp_w:.0f} W limit, which so short a kernel feels in part: many in a row are slower"
     if at.throttled_s > NEGLIGIBLE * at.latency_s:
         share = at.throttled_s / at.latency_s
         energy += f"\n          the {at.tdp_w:.0f} W limit lowers the clock: {share:.1%} of the latency"

@@ -36,7 +36,8 @@ def _numbers(reason: Reason, problem: Any, at: Mapping[str, Any], cost: Mapping[
             return f"needs {need['smem_bytes']} B of shared memory and {need['threads']} threads, no CTA fits on an SM"
         return f"needs {need['smem_bytes']} B of shared memory, {limit} B available"
     if reason is Reason.REGISTERS:
-        return f"needs {need['registers_per_thread']} registers a thread, {int(gpu.registers_per_thread_max)} allowed"
+        allowed = f"{int(gpu.registers_per_thread_max)} allowed, and spilling is not modelled"
+        return f"needs {need['registers_per_thread']} registers a thread, {allowed}"
     if reason is Reason.REGISTER_FILE:
         used = f"{need['threads']} threads with up to {need['registers_per_thread']} registers"
         return f"a CTA has {used}, an SM has {int(gpu.registers_per_sm)} registers"

@@ -76,6 +76,7 @@ def test_tensor_rates():
     [
         ("ddr_bytes_per_s", "ddr_bytes_per_s", "6e12", 6e12),
         ("ddr_bandwidth", "ddr_bytes_per_s", "2x", 2 * BASE["ddr_bytes_per_s"]),
+        ("HBM-bandwidth", "ddr_bytes_per_s", "2x", 2 * BASE["ddr_bytes_per_s"]),
         ("l2-bandwidth", "l2_bytes_per_s", "-5%", 0.95 * BASE["l2_bytes_per_s"]),
         ("tdp", "tdp_w", 500, 500),
         ("ddr_latency", "ddr_latency_s", " 1.5 X ", 1.5 * BASE["ddr_latency_s"]),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
-    parser.add_argument("kernel", help="gemm")
+    parser.add_argument("kernel", nargs="?", default="gemm", help="gemm (default)")
     add_question(parser)
     add_space(parser)
     parser.set_defaults(objectives="latency_s")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
-    parser.add_argument("kernel", help="gemm")
+    parser.add_argument("kernel", nargs="?", default="gemm", help="gemm (default)")
     add_question(parser, many=True)
     parser.add_argument("--shapes", metavar="FILE.csv", help="many shapes: columns m,n,k[,batch][,name][,dtype]")
     add_space(parser)

@@ -13,7 +13,7 @@ from typing import Any
 from ..errors import UserError
 from .gpu import GpuFile
 from .gpu_fields import FIELDS
-from .overrides import CLOCK, TENSOR_RATE, factor_of
+from .overrides import CLOCK, TENSOR_RATE, factor_of, plain_name
 from .toml import did_you_mean, is_number
 
 KEYS = ("field", "name", "values", "factors", "from", "to", "count", "scale", "follow")
@@ -146,7 +146,7 @@ def full_name(written: str) -> str:
         UserError: unknown, of several meanings, or a list.
     """
     known = (*FIELDS, TENSOR_RATE, CLOCK)
-    plain = written.lower().replace("-", "_").replace("bandwidth", "bytes_per")
+    plain = plain_name(written)
     meant = [plain] if plain in known else [name for name in known if name.startswith(f"{plain}_")]
     if len(meant) > 1:
         raise UserError(f"GPU field {written!r} may mean {', '.join(meant)}; write one of them")

@@ -81,7 +81,7 @@ def _target(written: str, tables: GpuTables, problems: Problems) -> str | None:
         known = [f"tensor.{f}.{p}" for f, rates in tables.tensor.items() for p in rates]
         problems.add(written, f"no such tensor rate; this GPU has {', '.join(known)}{did_you_mean(written, known)}")
         return None
-    plain = written.strip().lower().replace("-", "_").replace("bandwidth", "bytes_per")
+    plain = plain_name(written)
     if plain in _NAMES:
         return plain
     meant = [name for name in _NAMES if name.startswith(f"{plain}_")]
@@ -98,6 +98,12 @@ def _target(written: str, tables: GpuTables, problems: Problems) -> str | None:
     else:
         problems.add(written, f"unknown field{did_you_mean(plain, _NAMES)}; known: {', '.join(_NAMES)}")
     return None
+
+
+def plain_name(written: str) -> str:
+    """A field's name, or its beginning, from what people write: `ddr-bandwidth`, `hbm_bandwidth` -> `ddr_bytes_per`."""
+    plain = written.strip().lower().replace("-", "_").replace("bandwidth", "bytes_per")
+    return f"ddr{plain.removeprefix('hbm')}" if plain.startswith("hbm") else plain
 
 
 def _field(name: str) -> Field:
