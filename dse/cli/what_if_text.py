@@ -79,13 +79,11 @@ def _knee_lines(curve: "Curve") -> list[str]:
     lines += [move_text(move, unit) for move in curve.moves] or [_no_moves(curve)]
     if curve.enough is not None:
         lines.append(f"from {quantity_text(curve.enough, unit)} on, twice as much buys less than 1 %")
-    gains = totals["retuning_gain"].dropna()
-    if len(gains):
-        best = totals.loc[gains.idxmax()]
-        lines.append(
-            f"tuning anew buys at most {100 * (best['retuning_gain'] - 1):.1f} %"
-            + (f" (at {quantity_text(float(best['value']), unit)})" if best["retuning_gain"] > 1 + NOTHING else "")
-        )
+    ran = totals[totals["retuning_gain"].notna()].to_dict("records")
+    if ran:
+        best = max(ran, key=lambda row: row["retuning_gain"])
+        at = f" (at {quantity_text(float(best['value']), unit)})" if best["retuning_gain"] > 1 + NOTHING else ""
+        lines.append(f"tuning anew buys at most {100 * (best['retuning_gain'] - 1):.1f} %{at}")
     cannot = curve.table[curve.table["frozen_reason"] != ""]
     if len(cannot):
         machines = cannot["machine"].nunique()

@@ -60,7 +60,7 @@ def run_study(study: Study, progress: Progress = None) -> list[Answer]:
 def what_if(
     vary: str | Sequence[str | HardwareAxis],
     *,
-    shapes: str | Path | Sequence[str],
+    shapes: str | Path | Sequence[Any],
     gpu: str | Path = "h200_sxm",
     dtype: str = "bf16",
     overrides: Mapping[str, str | float] | None = None,
@@ -76,7 +76,7 @@ def what_if(
 
     Args:
         vary: what is varied, as on the command line: "l2_capacity=1x,2x", ["sm_count=66:264:4", ...].
-        shapes: name or path of a shape list, or shapes as texts.
+        shapes: name or path of a shape list, or shapes, each a text or its numbers.
         gpu: name or path of the baseline.
         dtype: input type of shapes that do not say their own.
         overrides: what the baseline changes of its file.
