@@ -181,3 +181,13 @@ def test_a_column_that_is_there_twice_is_refused(tmp_path, capsys):
     for command in ("rank", "prune"):
         err = answer(capsys, command, path, *SHAPE)[2]
         assert err == f"dse: {path}, line 1: the column BLOCK_M is there twice: keep one\n"
+
+
+def test_what_looks_at_the_whole_space_does_not_say_that_it_saw_a_part(run, capsys):
+    content = json.loads((run / "summary.json").read_text())
+    (run / "summary.json").write_text(json.dumps(content | {"incomplete": True}))
+    assert "(interrupted: of the part evaluated so far)" in answer(capsys, "top", run)[1]
+    for words in (["shortlist", run, "--draws", "20"], ["front", run, "--draws", "2", "--quiet"]):
+        code, out, _ = answer(capsys, *words)
+        assert code == 0
+        assert "interrupted" not in out

