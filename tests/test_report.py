@@ -21,7 +21,6 @@ from dse.report.drawing import inline_svg
 from dse.report.facts import run_facts
 from dse.report.page import page
 from dse.report.quantities import quantity_name
-from dse.report.run_machine import machine_of, overrides_of, same_record
 from dse.report.sections.machine import machine_numbers
 from dse.runs import open_run
 from dse.schedule_text import format_schedule, parse_schedule
@@ -329,37 +328,6 @@ class TestNamesStayText:
     def test_dollars_are_no_mathematics(self):
         figure = Figure("f", "t", "m", lambda canvas: canvas.text(0.5, 0.5, "a $x_1$ b $"), Table("c", ("h",), ()))
         assert "a $x_1$ b $" in inline_svg(figure)
-
-
-class TestTheRunsMachine:
-    @pytest.mark.parametrize(
-        "overrides",
-        [
-            {"l2_capacity": "2x"},
-            {"sm_count": "1.1x"},
-            {"sm_count": 200, "ddr_bytes_per_s": 6e12},
-            {"tensor_flop_per_clock_sm": "2x"},
-            {"clock_hz": "+10%"},
-            {"smem_per_sm_bytes": "1.5x"},
-            {"tensor_efficiency": "1.05x"},
-            {"launch_overhead_s": "0.5x"},
-        ],
-    )
-    def test_what_a_file_says_of_its_changes_makes_them_again(self, overrides):
-        changed = load_gpu("h200_sxm", overrides)
-        again = load_gpu("h200_sxm", overrides_of(changed.changes))
-        assert same_record(changed.bind("fp8"), again.bind("fp8"))
-        assert not same_record(changed.bind("fp8"), load_gpu("h200_sxm").bind("fp8"))
-
-    def test_the_machine_of_a_run(self, runs):
-        gpu, overrides = machine_of(open_run(runs / "changed"))
-        assert overrides == {"l2_capacity_bytes": "2x", "sm_count": "1.5x"}
-        assert gpu["sm_count"] == 198
-
-    def test_numbers_that_are_not_the_files_have_no_machine(self, runs):
-        run = open_run(runs / "plain")
-        other = replace(run.job.gpu, l2_ways=np.float32(3))
-        assert machine_of(replace(run, job=replace(run.job, gpu=other))) is None
 
 
 class TestCommand:
