@@ -40,7 +40,9 @@ def test_what_a_file_says_of_its_changes_makes_them_again(overrides):
 
 
 def test_the_machine_of_a_run(changed):
-    gpu, overrides = machine_of(changed)
+    found = machine_of(changed)
+    assert found is not None
+    gpu, overrides = found
     assert overrides == {"l2_capacity_bytes": "2x", "sm_count": "1.5x"}
     assert gpu["sm_count"] == 198
 

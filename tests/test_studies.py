@@ -109,6 +109,12 @@ def test_a_change_that_happened(capsys, tmp_path) -> None:
     assert 100 * np.abs(rows["error"]).mean() < 6  # the accuracy page says what it is
 
 
+def test_what_was_measured_has_its_own_shapes(capsys) -> None:
+    code, _, err = answer(capsys, "study", "h100_to_h200", "--shapes", "llama3_70b")
+    assert code == 2
+    assert "--shapes cannot replace what was measured: edit a copy of the study file" in err
+
+
 def test_the_list_of_studies(capsys) -> None:
     code, out, _ = answer(capsys, "study")
     assert code == 0
