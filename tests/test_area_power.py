@@ -237,3 +237,8 @@ def test_every_known_gpu_is_listed_once():
     named = [name for die in load_silicon().dies.values() for name in die.gpus]
     assert len(named) == len(set(named))
     assert set(named) <= set(list_gpus())
+
+
+def test_a_name_is_no_gpu_file() -> None:
+    with pytest.raises(UserError, match="gpu = 'h200_sxm' is no GPU file: load it"):
+        area_power("h200_sxm")  # type: ignore[arg-type]

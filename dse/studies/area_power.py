@@ -10,6 +10,7 @@ from typing import Any
 
 from ..content.gpu import GpuFile, load_gpu
 from ..content.silicon import Die, Silicon, load_silicon
+from ..errors import UserError
 
 LABEL = "assumed, first order"
 UM2 = 1e-6  # mm2
@@ -98,6 +99,8 @@ def area_power(gpu: GpuFile, silicon: Silicon | None = None) -> AreaPower:
     Raises:
         UserError: no die is known for the GPU.
     """
+    if not isinstance(gpu, GpuFile):
+        raise UserError(f"gpu = {gpu!r} is no GPU file: load it, area_power(load_gpu('h200_sxm'))")
     known = silicon or load_silicon()
     name, die = known.die_of(gpu)
     like = gpu if gpu.name == name and not gpu.changes else load_gpu(name)

@@ -72,7 +72,7 @@ class Knob:
 def knobs_of(
     gpu: str | os.PathLike[str],
     overrides: Mapping[str, str | float] | None = None,
-    groups: Sequence[Sequence[str]] | None = None,
+    groups: Sequence[str | Sequence[str]] | None = None,
     limit: float = 16.0,
     resolution: float = 0.005,
 ) -> list[Knob]:
@@ -89,8 +89,9 @@ def knobs_of(
     Raises:
         UserError: an unknown field, one that is not to be improved, is given twice, is not there or at its limit.
     """
-    if not 1 < limit <= MOST:
-        raise UserError(f"limit = {limit:g} is not allowed: a factor above 1, at most {MOST:g}, e.g. 16")
+    if isinstance(limit, str) or not 1 < limit <= MOST:
+        shown = limit if isinstance(limit, str) else f"{limit:g}"
+        raise UserError(f"limit = {shown} is not allowed: a factor above 1, at most {MOST:g}, e.g. 16")
     if not 1e-4 <= resolution < 1:
         raise UserError(f"resolution = {resolution:g} is not allowed: from 0.0001 to below 1, e.g. 0.005 for 0.5 %")
     base = load_gpu(gpu, overrides)
@@ -100,7 +101,14 @@ def knobs_of(
         ]
         found = [_knob(gpu, base, overrides or {}, fields, limit, resolution) for fields in alone]
         return [knob for knob in found if len(knob.factors) > 1]
-    return [_asked(gpu, base, overrides or {}, names, limit, resolution) for names in groups]
+    lists = [[names] if isinstance(names, str) else list(names) for names in groups]
+    if not lists or not all(lists):
+        raise UserError("no field is given to improve: name at least one in each group, e.g. [['l2_bytes_per_s']]")
+    knobs = [_asked(gpu, base, overrides or {}, names, limit, resolution) for names in lists]
+    repeated = next((knob for place, knob in enumerate(knobs) if knob in knobs[:place]), None)
+    if repeated is not None:
+        raise UserError(f"the fields {repeated.name} are given twice: give them once")
+    return knobs
 
 
 def _set(overrides: Mapping[str, str | float] | None) -> set[str]:

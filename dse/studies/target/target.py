@@ -19,7 +19,8 @@ from ...content.gpu import GpuFile, load_gpu
 from ...content.hardware_axis import current_value
 from ...content.overrides import factor_of
 from ...content.silicon import load_silicon
-from ...errors import UserError
+from ...content.study import REFINEMENTS
+from ...errors import UserError, unknown
 from ...paired import paired_costs
 from ...platform import configure_jax
 from ...progress import Progress
@@ -145,7 +146,7 @@ def target(
     gpu: str | os.PathLike[str] = "h200_sxm",
     dtype: str = "bf16",
     overrides: Mapping[str, str | float] | None = None,
-    fields: Sequence[Sequence[str]] | None = None,
+    fields: Sequence[str | Sequence[str]] | None = None,
     limit: float = 16.0,
     resolution: float = 0.005,
     space: Any = None,
@@ -164,8 +165,8 @@ def target(
         gpu: name or path of a GPU file.
         dtype: input type.
         overrides: what is changed of the GPU before, as in `load_gpu`.
-        fields: groups of fields, each improved together by one factor: [["l2_bytes_per_s", "ddr_bytes_per_s"]]; None:
-            every field the model uses, by itself (`dse.studies.target.improvable`).
+        fields: fields, or groups that are improved by one factor: ["tdp_w", ["l2_bytes_per_s", "ddr_bytes_per_s"]];
+            None: every field the model uses, by itself (`dse.studies.target.improvable`).
         limit: the largest factor.
         resolution: the answer is the smallest of factors that are this far apart.
         space, preset, axes: as in `dse.sweep`.
@@ -179,6 +180,11 @@ def target(
     began = time.perf_counter()
     rows = _rows(shape, shapes)
     aim = _aim(faster, latency)
+    if isinstance(gpu, GpuFile):
+        raise UserError(f"a target changes a GPU given by name or path, not a loaded one: give gpu={gpu.name!r}")
+    unread = [name for name in question if name not in REFINEMENTS]
+    if unread:
+        raise unknown("choice of a question", unread[0], REFINEMENTS)
     knobs = knobs_of(gpu, overrides, fields, limit, resolution)
     base = load_gpu(gpu, overrides)
     questions = [ask(row.shape, row.dtype or dtype, base, **question) for row in rows]
@@ -216,7 +222,13 @@ def target(
 def _rows(shape: Any, shapes: Any) -> list[Any]:
     if (shape is None) == (shapes is None):
         raise UserError("give the problem as shape='MxNxK', or many as shapes=NAME, FILE or a list")
-    return shape_rows([shape] if shapes is None else shapes)
+    try:
+        rows = shape_rows([shape] if shapes is None else shapes)
+    except TypeError:
+        raise UserError(f"{shapes if shape is None else shape!r} is no shape: write MxNxK or the numbers") from None
+    if not rows:
+        raise UserError("no shape is given: write at least one, e.g. '8192x8192x8192', or the name of a list")
+    return rows
 
 
 def _aim(faster: str | float | None, latency: str | float | None) -> float:
