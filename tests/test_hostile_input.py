@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from cli_run import answer, json_answer, small_sweep
@@ -97,7 +98,7 @@ def test_draws_of_another_gpu_and_too_many_are_refused(kept, capsys):
     with pytest.raises(UserError, match="draws = 100001 is not allowed: 1 to 100,000"):
         uncertain_run(open_run(kept), 100_001)
     with pytest.raises(UserError, match="draws = 20001 is not allowed: at most 20,000"):
-        choose_shortlist({}, [1.0], draws=20_001)
+        choose_shortlist({}, np.ones(1), draws=20_001)
 
 
 @pytest.mark.parametrize("keep", ["inf", "1e400", "-inf", "nan%", "inf%"])
@@ -170,7 +171,7 @@ def test_a_run_in_which_nothing_fits_does_not_ask_for_a_larger_top(tmp_path, cap
 def test_all_that_can_run_is_said_to_be_all(tmp_path, capsys):
     assert main(small_sweep(tmp_path / "few", "--top", "100000")) == 0
     rows = len(pq.read_table(tmp_path / "few" / "top.parquet"))
-    out = answer(capsys, "top", tmp_path / "few", "-n", rows + 1)[1]
+    out = answer(capsys, "top", tmp_path / "few", "-n", str(rows + 1))[1]
     assert "schedules can run" in out
     assert "sweep with --top" not in out
 

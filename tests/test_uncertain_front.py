@@ -309,8 +309,11 @@ def test_front_measures_on_the_command_line(run, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["--reference", "1,x,2"], "write a number an objective, in the order latency_s, ddr_bytes, smem_bytes"),
-        (["--reference", "1,2"], "reference (1, 2): needs 3 finite numbers, one an objective"),
+        (
+            ["--reference", "1,x,2"],
+            "write a finite number an objective, 3 in the order latency_s, ddr_bytes, smem_bytes",
+        ),
+        (["--reference", "1,2"], "--reference 1,2: write a finite number an objective, 3 in the order"),
         (["--figure", "front.gif"], "a figure ends in .png, .svg, .pdf"),
     ],
 )
