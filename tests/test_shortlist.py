@@ -1,5 +1,6 @@
 """How many schedules to benchmark: the choice against brute force, its chances, its claims on measured tables."""
 
+import json
 from itertools import combinations, pairwise
 from pathlib import Path
 
@@ -224,3 +225,20 @@ def test_errors_of_shortlist(run, capsys, words, text):
     code, _, err = answer(capsys, "shortlist", run, *words)
     assert code == 2
     assert text in err
+
+
+def test_the_list_goes_to_an_autotuner_and_reads_back(capsys, tmp_path) -> None:
+    run, out = tmp_path / "run", tmp_path / "list.json"
+    words = ("sweep", "--shape", "2048x2048x2048", "--preset", "quick", "--axis", "stages=3,4", "--quiet")
+    assert answer(capsys, *words, "--out", str(run))[0] == 0
+    code, told, _ = answer(capsys, "shortlist", str(run), "--to", "json", "-o", str(out), "--json")
+    assert code == 0
+    chosen = json.loads(told)["schedules"]
+    written = json.loads(out.read_text())
+    assert [entry["index"] for entry in written] == [row["index"] for row in chosen]
+    code, ranked, _ = answer(capsys, "rank", str(out), "--shape", "2048x2048x2048", "--json")
+    assert code == 0
+    assert len(json.loads(ranked)) == len(chosen) or len(json.loads(ranked)["candidates"]) == len(chosen)
+    code, _, err = answer(capsys, "shortlist", str(run), "--to", "json")
+    assert code == 2
+    assert "--to says for which tool the list is written, -o where: give both" in err

@@ -14,7 +14,6 @@ cutlass --axis tile_k=128B, and with --top 1000 for --distinct.
 
 import argparse
 import sys
-from pathlib import Path
 
 from ..content.files import home_expanded
 from ..errors import UserError
@@ -45,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     opened = open_run(arguments.run)
     exported = export_run(opened, arguments.to, arguments.what, arguments.count, arguments.distinct)
     if arguments.output:
-        _write(home_expanded(arguments.output), exported.text)
+        write_export(arguments.output, exported.text)
     if arguments.json:
         about = {"written": exported.written, "from_front": exported.from_front, "repeated": exported.repeated}
         about |= {"skipped": dict(exported.skipped), "file": arguments.output}
@@ -56,7 +55,13 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if exported.written else 1
 
 
-def _write(path: Path, text: str) -> None:
+def write_export(output: str, text: str) -> None:
+    """Writes an export.
+
+    Raises:
+        UserError: the file cannot be written.
+    """
+    path = home_expanded(output)
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:

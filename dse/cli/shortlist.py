@@ -2,6 +2,7 @@
 
 dse shortlist RUN                               for a 95 % chance of being within 5 % of the best
 dse shortlist RUN --within 2% --chance 90%
+dse shortlist RUN --to triton -o configs.py     the list for an autotuner: triton, cutlass, tilelang, json or csv
 dse shortlist RUN --json                        the list, and the chance of every shorter one
 
 The list is not the top of the ranking: schedules that are alike err alike, so each is chosen for what it adds.
@@ -33,6 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--figure", metavar="FILE", help=".svg, .png or .pdf: the chance against the length of the list"
     )
+    parser.add_argument("--to", metavar="TARGET", help="with -o: triton, cutlass, tilelang, json or csv (dse export)")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the list there, for the tool that --to names")
     parser.add_argument("--json", action="store_true", help="the answer as JSON on standard output")
 
 
@@ -47,24 +50,37 @@ def run(arguments: argparse.Namespace) -> int:
     within, chance = share("within", arguments.within), share("chance", arguments.chance)
     if arguments.figure:
         check_figure_path(arguments.figure)
+    if bool(arguments.to) != bool(arguments.output):
+        raise UserError("--to says for which tool the list is written, -o where: give both, e.g. --to triton -o c.py")
     opened = open_run(arguments.run)
     if opened.stale:
         print("dse: the model has changed since this run; numbers below are today's", file=sys.stderr)
     found = shortlist_of(opened.job, within, chance, draws=arguments.draws, seed=arguments.seed)
     if arguments.figure:
         draw_chances(found, arguments.figure)
+    if arguments.output:
+        _export(opened, found, arguments.to, arguments.output)
     if arguments.json:
         print_json(_content(opened, found, arguments.seed))
         return 0
     print(heading({**opened.summary, "incomplete": False}))  # of the whole space, however far the sweep came
-    shown = found.table.assign(**{"chance %": (100.0 * found.table["chance"]).round(1)})
-    print(schedule_rows(shown, ["chance %"]))
+    shown = found.table.assign(**{"chance so far %": (100.0 * found.table["chance"]).round(1)})
+    print(schedule_rows(shown, ["chance so far %"]))
     print()
     print(found.sentence())
     print("\n".join(about(found)))
     if arguments.figure:
         print(f"figure written to {arguments.figure}")
     return 0
+
+
+def _export(opened: "OpenRun", answer: "RunShortlist", target: str, output: str) -> None:
+    from ..export.run import export_table
+    from .export import write_export
+
+    exported = export_table(opened, answer.table, target)
+    write_export(output, exported.text)
+    print(f"dse: {exported.summary}; written to {output}", file=sys.stderr)
 
 
 def about(answer: "RunShortlist") -> list[str]:

@@ -39,18 +39,41 @@ def export_run(
     Raises:
         UserError: an unknown target, table or word.
     """
-    if target not in TARGETS:
-        raise unknown("target", target, TARGETS)
     if what not in TABLES:
         raise unknown("table", what, TABLES)
+    if what == "front":
+        return export_table(opened, opened.front, target, count, distinct)
+    by_latency = opened.front.sort_values("latency_s", kind="stable")
+    return export_table(opened, opened.top, target, count, distinct, by_latency)
+
+
+def export_table(
+    opened: "OpenRun",
+    table: "pd.DataFrame",
+    target: str,
+    count: int | None = None,
+    distinct: str | None = None,
+    fallback: "pd.DataFrame | None" = None,
+) -> Exported:
+    """As `export_run`, of any rows of the run's space (`dse.rows.evaluate_rows`), in their order.
+
+    Args:
+        opened, target, count, distinct: as in `export_run`.
+        table: the rows.
+        fallback: further rows, where `table` holds too few.
+
+    Raises:
+        UserError: an unknown target or word.
+    """
+    if target not in TARGETS:
+        raise unknown("target", target, TARGETS)
     job = opened.job
     family = job.space.family
-    entries = entries_of(opened, opened.top if what == "top" else opened.front)
-    by_latency = opened.front.sort_values("latency_s", kind="stable")
+    entries = entries_of(opened, table)
     options: dict[str, Any] = {
         "what_if": what_if_lines(job.gpu_changes, job.clock),
         "count": count,
-        "fallback": entries_of(opened, by_latency) if what == "top" else [],
+        "fallback": [] if fallback is None else entries_of(opened, fallback),
     }
     if distinct is not None:
         fields = distinct_fields(distinct)
