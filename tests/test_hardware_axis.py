@@ -77,9 +77,9 @@ def test_machines_along_one_axis_then_the_next() -> None:
     machines = varied_machines("h200_sxm", [parse_vary("l2_capacity=2x,4x"), parse_vary("sm_count=66")])
     assert [machine.label for machine in machines] == [
         "now",
-        "l2_capacity_bytes 1.049e+08",
-        "l2_capacity_bytes 2.097e+08",
-        "sm_count 66",
+        "l2_capacity_bytes 104.9 MB",
+        "l2_capacity_bytes 209.7 MB",
+        "sm_count 66 SMs",
     ]
     assert [machine.gpu["l2_capacity_bytes"] / H200["l2_capacity_bytes"] for machine in machines] == [1, 2, 4, 1]
     assert machines[3].factors == {"sm_count": 0.5}

@@ -25,6 +25,12 @@ SPACE += ["--axis", "tile_n=32,64,128,256", "--axis", "cluster=1x1"]
 TREE = Split("m", 64, Leaf(0, (0, 1)), Split("m * n", 10**6, Leaf(1, (2,)), Leaf(0, (3,))))
 
 
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch) -> None:
+    """Answers go to runs/ of the folder that the command runs in."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture(scope="module")
 def shapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("lists") / "mine.csv"

@@ -182,7 +182,7 @@ def _told(lines_of, latency_s, frozen_s, bounds, value=(1.0, 2.0, 4.0), now=2.0)
     machine = [0 if at == now else place + 1 for place, at in enumerate(value)]
     base = latency_s[value.index(now)]
     rows = pd.DataFrame({"value": value, "machine": machine, "latency_s": latency_s, "frozen_s": frozen_s})
-    rows["energy_j"] = rows["latency_s"]
+    rows["energy_j"], rows["area_mm2"] = rows["latency_s"], 100.0 * rows["value"]
     rows["speedup"], rows["frozen_speedup"] = base / rows["latency_s"], base / rows["frozen_s"]
     rows["retuning_gain"] = rows["frozen_s"] / rows["latency_s"]
     reasons = ["SMEM" if at != at else "" for at in frozen_s]
@@ -202,6 +202,7 @@ def test_sentences_are_true_of_the_numbers() -> None:
     assert "tuning anew buys at most 20.0 % (at 1 B/s)" in kept
     worse = _told(_knee_lines, [1.5, 1.0, 1.0], [1.5, 1.0, 1.0], ["l2"] * 3)
     assert "no value is faster; at worst, at 1 B/s (0.5x) the total is 50.00 % slower" in worse
+    assert ", for -100 mm2" in worse
     cannot = _told(_knee_lines, [1.5, 1.0, 0.5], [nan, 1.0, 0.6], ["l2"] * 3)
     assert "tuning anew buys at most 20.0 % (at 4 B/s)" in cannot
     there_and_back = _told(_knee_lines, [1.5, 1.0, 0.5], [1.5, 1.0, 0.5], ["l2", "ddr", "l2"])

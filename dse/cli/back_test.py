@@ -2,8 +2,6 @@
 
 import argparse
 import shlex
-from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..text import table
@@ -17,14 +15,13 @@ SHOWN = 12  # shapes of a pair, evenly through the measured speed-ups
 
 def answer(arguments: argparse.Namespace, study: "Study") -> int:
     """Runs the comparison, writes its folder and prints it."""
-    from ..studies.answer_folder import without_litter
+    from ..studies.answer_folder import free_folder, without_litter
     from ..studies.back_test.files import new_folder, write_back_test
     from ..studies.back_test.speedups import back_test
     from .interrupt import stoppable
     from .show import print_json, say
 
-    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
-    folder = new_folder(arguments.out or Path("runs") / f"{study.name}-{stamp}", arguments.overwrite)
+    folder = new_folder(arguments.out or free_folder(study.name), arguments.overwrite)
     with without_litter([folder]), stoppable():
         results = back_test(study, None if arguments.quiet else say)
     figure = study.figures and not arguments.no_figure

@@ -8,19 +8,21 @@ Every schedule is evaluated on every shape. Schedules that differ only in what a
 SMs left free) are one compiled kernel, of which each shape gets the best; --count schedules counts each, as for Triton
 kernels with GROUP_M, SPLIT_K and NUM_SMS as constexpr. The regret of a shape is how much slower its best kernel of the
 portfolio is than the fastest of all. The answer says whether it is proven best, or how much better any other choice of
-as many kernels can be. --out writes portfolio.json (dse rank reads it), dispatch.csv, and the rule as Python and C.
+as many kernels can be. The folder of the answer holds portfolio.json (dse rank reads it), dispatch.csv, and the
+rule as Python and C.
 """
 
 import argparse
 import shlex
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import UserError
 from .options import add_output, add_question, add_schedules, positive, refinements
 
 if TYPE_CHECKING:
-    from ..studies.portfolio.study import Portfolio
+    pass
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="test portfolio and rule on shapes between those of the list too: as much work again",
     )  # fmt: skip
     group = parser.add_argument_group("the answer")
-    group.add_argument("--out", metavar="DIR", help="folder for portfolio, dispatch table and rule (default: none)")
+    group.add_argument("--out", metavar="DIR", help="folder for the files (default: runs/portfolio-<gpu>-<time>)")
     group.add_argument("--overwrite", action="store_true", help="replace the portfolio in --out")
     group.add_argument("--figure", metavar="FILE", help="regret against number of kernels: .png, .svg or .pdf")
     add_output(parser)
@@ -68,8 +70,9 @@ def run(arguments: argparse.Namespace) -> int:
     from ..figure_file import check_figure_path
     from ..kernel import get_kernel
     from ..progress import make_reporter
+    from ..studies.answer_folder import free_folder, new_folder, without_litter
     from ..studies.portfolio.figure import draw_portfolio
-    from ..studies.portfolio.files import as_dict, portfolio_folder, write_portfolio
+    from ..studies.portfolio.files import FILES, as_dict, write_portfolio
     from ..studies.portfolio.study import portfolio
     from .interrupt import stoppable
     from .portfolio_text import portfolio_text
@@ -81,10 +84,11 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.time_limit > 0:
         raise UserError(f"--time-limit {arguments.time_limit:g} is not allowed: seconds above 0")
     figure = check_figure_path(arguments.figure) if arguments.figure else None
-    folder = portfolio_folder(arguments.out, arguments.overwrite) if arguments.out else None
+    where = arguments.out or free_folder(f"portfolio-{Path(arguments.gpu).stem}")
+    folder = new_folder(where, arguments.overwrite, FILES)
     if (arguments.configs or "").endswith(".py"):
         print(f"dse: running {arguments.configs} to read its configs", file=sys.stderr)
-    with stoppable():
+    with without_litter([folder]), stoppable():
         found = portfolio(
             arguments.shapes or arguments.shape,
             kernels=arguments.kernels,
@@ -106,15 +110,14 @@ def run(arguments: argparse.Namespace) -> int:
             progress=make_reporter("quiet" if arguments.quiet else "auto"),
             **refinements(arguments),
         )
-    if folder is not None:
-        write_portfolio(found, folder, shlex.join(["dse", *arguments.words]))
+    write_portfolio(found, folder, shlex.join(["dse", *arguments.words]))
     if figure is not None:
         draw_portfolio(found, figure)
     if arguments.json:
-        print_json(as_dict(found) | {"folder": str(folder) if folder else None})
+        print_json(as_dict(found) | {"folder": str(folder)})
         return 0
     print(portfolio_text(found))
-    print(_where(found, arguments))
+    print(_where(folder, arguments.figure))
     return 0
 
 
@@ -130,12 +133,9 @@ def share(text: str) -> float:
         raise UserError(f"--within {text} is not a share: write e.g. 1% or 0.01") from None
 
 
-def _where(found: "Portfolio", arguments: argparse.Namespace) -> str:
-    lines = [f"figure: {arguments.figure}"] if arguments.figure else []
-    if arguments.out:
-        shown = shlex.quote(str(arguments.out))
-        lines.append(f"written to {shown}: portfolio.json (dse rank {shown}/portfolio.json ...), portfolio.parquet,")
-        lines.append("dispatch.csv, rule.py, rule.h, rule.txt, summary.json")
-    else:
-        lines.append("add --out DIR for the table of all shapes, the rule as rule.py and rule.h, and portfolio.json")
+def _where(folder: Path, figure: str | None) -> str:
+    shown = shlex.quote(str(folder))
+    lines = [f"figure: {figure}"] if figure else []
+    lines.append(f"written to {shown}: portfolio.json (dse rank {shown}/portfolio.json ...), portfolio.parquet,")
+    lines.append("dispatch.csv, rule.py, rule.h, rule.txt, summary.json")
     return "\n".join(lines)

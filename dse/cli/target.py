@@ -135,7 +135,7 @@ def _table(title: str, changes: "list[Change]", nothing: str) -> list[str]:
 
 def _row(change: "Change") -> dict[str, str]:
     mark = "" if change.every_value else " *"
-    moves = [f"{_number(change.now[field])} -> {_number(change.then[field])}" for field in change.fields]
+    moves = [f"{_quantity(field, change.now)} -> {_quantity(field, change.then)}" for field in change.fields]
     return {
         "field": change.name,
         "factor": f"{_direction(change)}{change.factor:.4g}{mark}",
@@ -152,8 +152,12 @@ def _direction(change: "Change") -> str:
     return "x " if all(grows) else "/ " if not any(grows) else "x or / "
 
 
-def _number(value: Any) -> str:
-    return f"{value:.4g}" if not float(value).is_integer() or abs(value) >= 1e6 else f"{value:.0f}"
+def _quantity(field: str, values: Any) -> str:
+    from ..content.gpu_fields import FIELDS
+    from ..text import quantity_text
+
+    unit = FIELDS[field].unit if field in FIELDS else ""
+    return quantity_text(float(values[field]), unit).strip()
 
 
 def _difference(then: float | None, now: float | None) -> str:

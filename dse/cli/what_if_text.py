@@ -29,6 +29,8 @@ def answer_text(answer: "Answer") -> str:
     lines += what_if_lines(answer.baseline.gpu.changes, answer.baseline.clock)
     for name, (declared, fit) in found.spaces.items():
         lines.append(f"space {name}: {declared:,} schedules, {fit:,} fit some machine, all tuned over on every machine")
+    if (found.table["weight"] != 1).any():
+        lines.append("total: the sum over the shapes of latency times how often each runs (the list's count or weight)")
     if answer.curves:
         for curve in answer.curves:
             lines += ["", *curve_lines(curve)]
@@ -36,9 +38,19 @@ def answer_text(answer: "Answer") -> str:
         lines += ["", _machines(answer)]
     if len(found.machines) <= 3:
         lines += ["", *_shape_lines(answer)]
+    lines += _power_lines(answer)
     lines += ["", f"{found.evaluations / 1e6:,.1f} M schedules evaluated in {found.seconds:.1f} s"]
     lines.append("mm2 are assumed, first order (docs/area-and-power.md); speed-ups are predictions (docs/back-test.md)")
     return "\n".join(lines)
+
+
+def _power_lines(answer: "Answer") -> list[str]:
+    """What to make of watts above the power limit."""
+    over = answer.found.totals[answer.found.totals["power_w"] > answer.found.totals["tdp_w"]]
+    if not len(over):
+        return []
+    limit = f"{over['tdp_w'].iloc[0]:.0f}"
+    return ["", f"W above the limit ({limit} W): kernels this short feel it in part; many in a row would clock lower"]
 
 
 def curve_lines(curve: "Curve") -> list[str]:
@@ -121,7 +133,13 @@ def _headline(curve: "Curve") -> str:
     factor = f" ({best['value'] / curve.now:.3g}x)" if curve.now else ""
     most = "" if len(changed) == 1 else "no value is faster; at worst, " if none else "at most, "
     where = quantity_text(best["value"], curve.axis.unit)
-    return f"{most}at {where}{factor} the total is {text(best['speedup'])}{with_kept}"
+    return f"{most}at {where}{factor} the total is {text(best['speedup'])}{with_kept}{_silicon(curve, best)}"
+
+
+def _silicon(curve: "Curve", row: dict[Any, Any]) -> str:
+    now = curve.totals[curve.totals["machine"] == 0].iloc[0]
+    more = row["area_mm2"] - now["area_mm2"]
+    return f", for {more:+.0f} mm2" if abs(more) >= 0.5 else ""
 
 
 def _curve_row(row: dict[Any, Any], curve: "Curve") -> dict[str, str]:

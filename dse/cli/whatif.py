@@ -11,7 +11,6 @@ which `dse study` runs again: edit it for what options cannot say, e.g. a power 
 
 import argparse
 import shlex
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,7 +60,7 @@ def answer(arguments: argparse.Namespace, study: "Study", name: str) -> int:
     from dataclasses import replace
 
     from ..progress import make_reporter
-    from ..studies.answer_folder import without_litter
+    from ..studies.answer_folder import free_folder, without_litter
     from ..studies.what_if.files import as_dict, new_folder, write_answer
     from ..studies.what_if.machines import check_names
     from ..studies.what_if.study import run_study
@@ -69,8 +68,7 @@ def answer(arguments: argparse.Namespace, study: "Study", name: str) -> int:
     from .show import print_json
     from .what_if_text import answer_text
 
-    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
-    root = arguments.out or str(Path("runs") / f"{name}-{stamp}")
+    root = arguments.out or free_folder(name)
     if arguments.no_figure:
         study = replace(study, figures=False)
     many = len(study.gpus) > 1 and bool(study.axes)

@@ -1,6 +1,7 @@
 """The folder that a study's answer goes to, and tables in it with units and provenance."""
 
 import hashlib
+import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -19,8 +20,13 @@ if TYPE_CHECKING:
 FILES = ("table.parquet", "totals.parquet", "answer.json", "study.toml", "figure.svg", "figure.png")
 
 
-def new_folder(path: str | os.PathLike[str], overwrite: bool = False) -> Path:
+def new_folder(path: str | os.PathLike[str], overwrite: bool = False, files: Sequence[str] = FILES) -> Path:
     """The folder for an answer, made where it is missing. An older answer in it stays until `cleared`.
+
+    Args:
+        path: of the folder.
+        overwrite: whether an older answer may be replaced.
+        files: what an answer consists of.
 
     Raises:
         UserError: the folder holds something else, or an answer and `overwrite` is not asked for, or cannot be made or
@@ -34,11 +40,18 @@ def new_folder(path: str | os.PathLike[str], overwrite: bool = False) -> Path:
         raise UserError(f"cannot write to {where}: {error.strerror}; choose another folder with --out") from None
     if not os.access(where, os.W_OK | os.X_OK):
         raise UserError(f"cannot write to {where}: Permission denied; choose another folder with --out")
-    foreign = [name for name in held if not _own(name)]
+    foreign = [name for name in held if not _own(name, files)]
     if held and (foreign or not overwrite):
         fix = "choose another with --out" if foreign else "choose another with --out, or replace it with --overwrite"
         raise UserError(f"{where} is not empty ({', '.join((foreign or held)[:3])}): {fix}")
     return where
+
+
+def free_folder(name: str) -> Path:
+    """A folder for an answer that nobody named one for: runs/<name>-<time>, with a number where that is taken."""
+    wanted = Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
+    taken = (wanted.with_name(f"{wanted.name}-{again}") for again in itertools.count(2))
+    return next(path for path in itertools.chain([wanted], taken) if not path.exists())
 
 
 def cleared(where: Path) -> None:
@@ -49,7 +62,7 @@ def cleared(where: Path) -> None:
     """
     try:
         for entry in where.iterdir():
-            if _own(entry.name):
+            if _own(entry.name, FILES):
                 entry.unlink()
     except OSError as error:
         raise UserError(f"cannot replace {where}: {error.strerror}; choose another folder with --out") from None
@@ -67,8 +80,8 @@ def without_litter(folders: Sequence[Path]) -> Iterator[None]:
         raise
 
 
-def _own(name: str) -> bool:
-    return name in FILES or (name.endswith(".tmp") and name.startswith(tuple(f".{own}." for own in FILES)))
+def _own(name: str, files: Sequence[str]) -> bool:
+    return name in files or (name.endswith(".tmp") and name.startswith(tuple(f".{own}." for own in files)))
 
 
 def study_provenance(study: Study, command_line: str, **more: Any) -> dict[str, Any]:

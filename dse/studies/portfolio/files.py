@@ -2,13 +2,10 @@
 
 import json
 import math
-import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...content.files import home_expanded
-from ...errors import UserError
 from ...provenance import commit, model_hash, versions
 from ...schedule_text import FIELDS
 from ..answer_folder import write_table, write_text
@@ -30,25 +27,6 @@ COLUMNS: dict[str, tuple[str, str]] = {  # of portfolio.parquet: column -> (unit
     "weight": ("1", "their share of the list's weight"),
     "schedule": ("text", "one of its schedules: that of the shape that counts most"),
 }
-
-
-def portfolio_folder(path: str | os.PathLike[str], overwrite: bool = False) -> Path:
-    """An empty folder for a portfolio, or one whose older portfolio is to be replaced.
-
-    Raises:
-        UserError: the folder holds something else, or a portfolio and `overwrite` is not asked for, or cannot be made.
-    """
-    where = home_expanded(path)
-    try:
-        where.mkdir(parents=True, exist_ok=True)
-        held = sorted(entry.name for entry in where.iterdir())
-    except OSError as error:
-        raise UserError(f"cannot write to {where}: {error.strerror}; choose another folder with --out") from None
-    foreign = [name for name in held if name not in FILES]
-    if held and (foreign or not overwrite):
-        fix = "choose another with --out" if foreign else "choose another with --out, or replace it with --overwrite"
-        raise UserError(f"{where} is not empty ({', '.join((foreign or held)[:3])}): {fix}")
-    return where
 
 
 def write_portfolio(found: Portfolio, folder: Path, command_line: str = "") -> None:

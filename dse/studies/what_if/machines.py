@@ -12,6 +12,7 @@ from ...content.gpu_fields import FIELDS
 from ...content.hardware_axis import HardwareAxis, current_value, full_name
 from ...content.overrides import CLOCK
 from ...errors import UserError, unknown
+from ...text import quantity_text
 
 COMBINE = ("each", "grid")
 MOST_MACHINES = 100_000
@@ -22,7 +23,7 @@ class Machine:
     """One machine.
 
     Attributes:
-        label: for tables and figures, e.g. "l2_capacity_bytes 1e+08"; "now" for the baseline.
+        label: for tables and figures, e.g. "l2_capacity_bytes 100 MB"; "now" for the baseline.
         gpu: with what was changed.
         axis: title of the axis that was moved; "" for the baseline, for a grid and for GPUs side by side.
         values: field -> the number that the GPU has now, of every axis that was moved.
@@ -148,7 +149,7 @@ def _varied(
     values = {axis.field: _value(changed, base, axis, entry) for axis, entry in zip(axes, entries, strict=True)}
     now = {axis.field: current_value(base, axis.field) for axis in axes}
     factors = {name: value / now[name] if now[name] else math.nan for name, value in values.items()}
-    label = ", ".join(f"{axis.title} {values[axis.field]:.4g}" for axis in axes)
+    label = ", ".join(f"{axis.title} {quantity_text(values[axis.field], axis.unit)}" for axis in axes)
     return Machine(label, changed, axes[0].title if combine == "each" else "", values, factors)
 
 
