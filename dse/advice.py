@@ -69,7 +69,9 @@ def what_to_change(
         (_share(cost, "launch_s") if bound != "launch" else 0.0, "is kernel launch: fuse or batch neighbouring GEMMs"),
     ]
     remarks.append((_share(cost, "quantise_s"), "is quantising A: let the kernel that writes A write it narrow"))
-    remarks.append((throttled_s / latency_s, "is the power limit: a narrower type or a higher limit helps, schedules hardly differ"))
+    remarks.append(
+        (throttled_s / latency_s, "is the power limit: a narrower type or a higher limit helps, a schedule hardly")
+    )
     if bound == "tensor" and float(cost["steady_s"]) > 0:
         busy_s = float(cost["pipeline_tensor_s"]) * (1.0 - _share(cost, "tail_s"))
         idle_s = max(0.0, float(cost["steady_s"]) - throttled_s - busy_s)  # the limit is counted with the steady part

@@ -1,6 +1,7 @@
 """Figures as files: the same numbers give the same bytes, and text in an SVG stays text."""
 
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -57,6 +58,8 @@ def drawn(path: str | os.PathLike[str], width_inches: float, height_inches: floa
         figure = Figure(figsize=(width_inches, height_inches), layout="constrained")
         yield figure
         try:
-            figure.savefig(target, dpi=150, metadata=_NO_STAMP[target.suffix.lower()])
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Glyph")  # a name in a script that the font lacks is shown as boxes
+                figure.savefig(target, dpi=150, metadata=_NO_STAMP[target.suffix.lower()])
         except OSError as error:
             raise UserError(f"cannot write {target}: {error.strerror or error}; choose another path") from error

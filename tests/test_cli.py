@@ -188,7 +188,7 @@ def test_nothing_fits(tmp_path, capsys):
     assert "TMA needs rows aligned to 16 bytes: pad the leading dimension or use the mma_sync space" in out
     assert "no schedule fits" in out
     assert answer(capsys, "export", tmp_path / "run", "--to", "triton")[0] == 1
-    assert "(none)" in answer(capsys, "front", tmp_path / "run")[1]
+    assert "none of the 2,304 schedules can run: widen the space" in answer(capsys, "front", tmp_path / "run")[1]
 
 
 def test_what_if_overrides_reach_the_model(tmp_path, capsys):

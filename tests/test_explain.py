@@ -50,7 +50,7 @@ def test_the_sustained_share_of_the_peak_and_the_power_limit_are_said():
     assert weak.latency_s - weak.throttled_s == pytest.approx(at.latency_s - at.throttled_s, rel=1e-5)
     share = weak.throttled_s / weak.latency_s
     assert f"the 200 W limit lowers the clock: {share:.1%} of the latency" in str(weak)
-    assert weak.advice[0].endswith("is the power limit: a narrower type or a higher limit helps, schedules hardly differ")
+    assert weak.advice[0].endswith("is the power limit: a narrower type or a higher limit helps, a schedule hardly")
     assert not any("beyond the MMAs" in text for text in weak.advice)
     assert weak.to_dict()["throttled_s"] == weak.throttled_s
     unlimited = explain(GOOD, shape=SHAPE, overrides={"tdp_w": 200.0, "power_time_s": 0.0})
