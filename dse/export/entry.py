@@ -53,6 +53,7 @@ class Exported:
         skipped: why the others are not in it -> how many.
         from_front: how many of them come from the front, because the table asked for held too few.
         repeated: how many others were left out because their group is there already.
+        note: what whoever runs it must know.
     """
 
     text: str
@@ -60,6 +61,7 @@ class Exported:
     skipped: Mapping[str, int]
     from_front: int = 0
     repeated: int = 0
+    note: str = ""
 
     @property
     def summary(self) -> str:
@@ -69,6 +71,8 @@ class Exported:
             text += f", {self.from_front} of them from the front, by latency, as the best that the run kept are too few"
         if self.repeated:
             text += f"; {self.repeated} more are of a group that is there (--distinct)"
+        if self.note:
+            text += f"; {self.note}"
         if not self.skipped:
             return text
         left = ", ".join(f"{count} with {what}" for what, count in self.skipped.items())

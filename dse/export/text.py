@@ -16,7 +16,7 @@ def comment(lines: Sequence[str], chosen: Chosen) -> list[str]:
     return [f"# {one_line(line)}".rstrip() for line in (*lines, *more, *left)]
 
 
-def exported(lines: Sequence[str], chosen: Chosen) -> Exported:
-    """The export with these lines."""
+def exported(lines: Sequence[str], chosen: Chosen, note: str = "") -> Exported:
+    """The export with these lines, and what whoever runs it must know."""
     text = "\n".join(lines) + "\n"
-    return Exported(text, len(chosen.made), chosen.skipped, chosen.from_fallback, chosen.repeated)
+    return Exported(text, len(chosen.made), chosen.skipped, chosen.from_fallback, chosen.repeated, note)

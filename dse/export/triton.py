@@ -56,10 +56,20 @@ def export_triton(
         chosen,
     )
     lines = [*head, "", "import triton", ""]
-    for name, mark in LISTS.items():
-        members = [(entry, config) for entry, config in chosen.made if _list_of(config) == mark]
-        lines += [f"{name} = [", *(line for entry, config in members for line in _config(entry, config)), "]"]
-    return exported(lines, chosen)
+    members = {name: [at for at in chosen.made if _list_of(at[1]) == mark] for name, mark in LISTS.items()}
+    for name, own in members.items():
+        lines += [f"{name} = [", *(line for entry, config in own for line in _config(entry, config)), "]"]
+    return exported(lines, chosen, _where(members))
+
+
+def _where(members: dict[str, list[Any]]) -> str:
+    filled = [name for name, own in members.items() if own]
+    if not filled or members["configs"]:
+        return ""
+    return (
+        f"configs is empty, all are in {' and '.join(filled)}, for kernels of that kind; for one program a tile sweep "
+        "with --axis launch=data_parallel:staged"
+    )
 
 
 def _list_of(config: TritonConfig) -> str:

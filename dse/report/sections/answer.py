@@ -2,7 +2,7 @@
 
 from ...schedule_text import format_schedule
 from ...summary import advice
-from ..blocks import Block, Facts, Notice, Section
+from ..blocks import Block, Facts, Notice, Paragraph, Section
 from ..facts import RunFacts
 from ..quantities import NO_BREAK, bytes_si, counted, quantity_name, share, si
 
@@ -13,7 +13,11 @@ def answer_section(facts: RunFacts) -> Section:
     if facts.best is None:
         title = "Nothing fits so far" if facts.incomplete else "Nothing fits"
         return Section("answer", title, (*blocks, Facts(_question(facts))))
-    blocks += [Facts(_figures(facts), large=True), Facts((*_verdict(facts), *_question(facts)))]
+    blocks += [
+        Paragraph(_in_a_sentence(facts)),
+        Facts(_figures(facts), large=True),
+        Facts((*_verdict(facts), *_question(facts))),
+    ]
     return Section("answer", "The answer", tuple(blocks))
 
 
@@ -40,6 +44,16 @@ def notices(facts: RunFacts) -> list[Notice]:
 def _why_none(facts: RunFacts) -> str:
     name, count = next(iter(facts.run.summary["reasons"].items()))
     return f"Most often for {name} ({count:,} of {facts.run.summary['evaluated']:,}): {advice(name)}."
+
+
+def _in_a_sentence(facts: RunFacts) -> str:
+    best, feasible = facts.best, int(facts.run.summary["feasible"])
+    assert best is not None
+    measured = "" if facts.trust is None else f" ({_interval(facts)} when measured)"
+    return (
+        f"The best of {counted(feasible, 'schedule')} that can run takes {si(best.latency_s, 's')}{measured}, "
+        f"{share(best.roof_share)} of the {facts.roof.roof}. What binds it: {best.binds}."
+    )
 
 
 def _verdict(facts: RunFacts) -> tuple[tuple[str, str, str], ...]:
@@ -82,7 +96,9 @@ def _figures(facts: RunFacts) -> tuple[tuple[str, str, str], ...]:
     ddr_bytes, l2_hit, l15_hit, energy_j = (float(value) for value in cost.values())
     traffic = f"{ddr_bytes / roof.compulsory_bytes:.2f} × the compulsory {bytes_si(roof.compulsory_bytes)}"
     points = facts.run.summary["front_points"]
-    power = f"{energy_j / latency_s:,.0f}{NO_BREAK}W, rough; limit {best.tdp_w:,.0f}{NO_BREAK}W"
+    watts, limit = energy_j / latency_s, f"{best.tdp_w:,.0f}{NO_BREAK}W"
+    above = f"above the limit of {limit}, which so short a kernel feels in part"
+    power = f"{watts:,.0f}{NO_BREAK}W, rough; {above if watts > best.tdp_w else f'limit {limit}'}"
     return (
         ("latency", si(latency_s, "s"), _interval(facts)),
         ("useful rate", f"{best.tflop_per_s:,.1f} TFLOP/s", f"{share(best.roof_share)} of the {roof.roof}"),

@@ -126,7 +126,7 @@ class SpaceKernels:
             try:
                 for done, _ in enumerate(threads.map(self._fill, found, problems), start=1):
                     seconds, count = time.perf_counter() - began, done * len(self.schedules)
-                    show(Snapshot(count, todo, seconds, count / seconds, None, "latency_s", 0, count == todo))
+                    show(Snapshot(count, todo, seconds, count / seconds, None, "latency_s", None, count == todo))
             except BaseException:
                 threads.shutdown(wait=False, cancel_futures=True)
                 raise

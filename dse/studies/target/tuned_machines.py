@@ -121,7 +121,7 @@ class Machines:
         """Shows that all is done, and ends the threads."""
         seconds = time.perf_counter() - self._began
         done = self.evaluations
-        self.report(Snapshot(done, done, seconds, done / max(seconds, 1e-9), None, "latency_s", 0, finished=True))
+        self.report(Snapshot(done, done, seconds, done / max(seconds, 1e-9), None, "latency_s", None, finished=True))
         self.pool.shutdown()
 
     def tuned_places(self, knob: Knob) -> tuple[int, ...]:
