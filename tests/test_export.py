@@ -396,12 +396,3 @@ def test_a_run_exported_ranks_as_it_was_predicted(target, run, tmp_path, capsys)
     assert len(ranked) == written > 0
     for row in ranked:
         assert row["latency_s"] == pytest.approx(latency[tuple(row[name] for name in FIELDS)], rel=1e-6)
-
-
-def test_an_empty_list_of_configs_is_said(tmp_path, capsys) -> None:
-    run = tmp_path / "run"
-    words = ("sweep", "--shape", "4096x4096x4096", "--preset", "triton", "--quiet", "--axis", "tile_m=128")
-    assert answer(capsys, *words, "--axis", "launch=persistent:free0:staged", "--out", run)[0] == 0
-    code, _, err = answer(capsys, "export", run, "--to", "triton", "-o", tmp_path / "configs.py")
-    assert code == 0
-    assert "configs is empty, all are in configs_persistent, for kernels of that kind; for one program a" in err

@@ -192,3 +192,12 @@ def test_what_looks_at_the_whole_space_does_not_say_that_it_saw_a_part(run, caps
         code, out, _ = answer(capsys, *words)
         assert code == 0
         assert "interrupted" not in out
+
+
+def test_an_empty_list_of_configs_is_said(tmp_path, capsys) -> None:
+    run = tmp_path / "run"
+    words = ("sweep", "--shape", "4096x4096x4096", "--preset", "triton", "--quiet", "--axis", "tile_m=128")
+    assert answer(capsys, *words, "--axis", "launch=persistent:free0:staged", "--out", run)[0] == 0
+    code, _, err = answer(capsys, "export", run, "--to", "triton", "-o", tmp_path / "configs.py")
+    assert code == 0
+    assert "configs is empty, all are in configs_persistent, for kernels of that kind; for one program a" in err
