@@ -8,7 +8,8 @@ from ...question import ask
 from ...space import Space
 from ...studies.what_if.knees import Curve, curves_of
 from ...studies.what_if.machines import varied_machines
-from ...studies.what_if.tuned import Shape, tune_machines
+from ...studies.what_if.shape import Shape
+from ...studies.what_if.tuned import tune_machines
 from ...text import quantity_text
 from ..blocks import Cell, Figure, Paragraph, Section, Table, number, words
 from ..facts import RunFacts

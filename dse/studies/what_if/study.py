@@ -18,8 +18,9 @@ from ...restrict import Restrictions, parse_axes
 from ...space import Space
 from .knees import Curve, curves_of
 from .machines import Machine, check_names, listed_machines, varied_machines
+from .shape import Shape
 from .totals import check_front, priced
-from .tuned import Shape, WhatIf, tune_machines
+from .tuned import WhatIf, tune_machines
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from ...paired import paired_costs
 from ...question import Question
 from ...schedule_text import format_schedule
 from .machines import Machine
+from .shape import Shape
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from .tuned import Shape
 
 COSTS = ("l2_hit", "l15_hit", "ddr_bytes", "energy_j", "waves")
 TABLE: dict[str, tuple[str, str]] = {  # column -> (unit, meaning)
@@ -59,7 +59,7 @@ TOTALS: dict[str, tuple[str, str]] = {
 
 def table_of(
     machines: Sequence[Machine],
-    shapes: Sequence["Shape"],
+    shapes: Sequence[Shape],
     asked: list[Question],
     latency_s: np.ndarray,
     index: np.ndarray,

@@ -19,25 +19,11 @@ from ...schedule_set import fitting
 from ...space import Space
 from ...tuning import tune
 from .machines import Machine
+from .shape import Shape
 from .table import table_of, totals_of
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-@dataclass(frozen=True)
-class Shape:
-    """One shape of a study.
-
-    Attributes:
-        name: for tables.
-        weight: how much its latency counts in a total, e.g. how often it runs.
-        questions: the shape on every machine.
-    """
-
-    name: str
-    weight: float
-    questions: tuple[Question, ...]
 
 
 @dataclass(frozen=True)
