@@ -96,6 +96,11 @@ class ScheduleSet:
                     found[name][here] = int({**dict(group.constants), **group.scalars}[name])
         return found
 
+    def schedules(self, places: Sequence[int] | np.ndarray) -> list[dict[str, int]]:
+        """The schedules at these places, one field -> number each."""
+        columns = self.fields(places)
+        return [{name: int(values[row]) for name, values in columns.items()} for row in range(len(places))]
+
     def chunks(self, problem: Any, gpu: Any, names: tuple[str, ...] = ("latency_s",)) -> Iterator[tuple[int, Any]]:
         """Evaluates all schedules, a chunk at a time.
 
@@ -242,23 +247,9 @@ def _bytes(leaf: Any) -> bytes:
 def _fitting_part(
     kernel: Any, part: Space, cases: Sequence[tuple[Any, Any]]
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    import jax
-    import jax.numpy as jnp
-
-    from jaxmodel.reasons import Reason
-
-    from .decode import decode
-
     lanes, _ = _lanes()
     lanes = min(lanes, 1 << max(part.size - 1, 1).bit_length())
-    depends_on_size = (Reason.OK, Reason.SPLIT_K, Reason.STREAM_K, Reason.TILE_COUNT, Reason.SAME_ORDER)
-
-    @jax.jit
-    def fits(digits: Any, problem: Any, gpu: Any) -> Any:
-        schedule = kernel.schedule(decode(part, digits, lanes))
-        reason = jnp.broadcast_to(kernel.cost(problem, schedule, gpu).reason, (lanes,))
-        return jnp.isin(reason, jnp.array([float(code) for code in depends_on_size]))
-
+    fits = _compiled_fits(kernel, part, lanes)
     found = []
     for start in range(0, part.size, lanes):
         digits = part.start_digits(start)
@@ -268,6 +259,27 @@ def _fitting_part(
         found.append(start + np.flatnonzero(keep[: part.size - start]))
     kept = np.concatenate(found)
     return kept, _narrow_columns(part, kept)
+
+
+@lru_cache(maxsize=64)
+def _compiled_fits(kernel: CostModel, part: Space, lanes: int) -> Any:
+    """`fits(start_digits, problem, gpu)`: whether each of the next `lanes` schedules fits, as far as sizes do not
+    matter; another problem or GPU does not retrace."""
+    import jax
+    import jax.numpy as jnp
+
+    from jaxmodel.reasons import Reason
+
+    from .decode import decode
+
+    depends_on_size = (Reason.OK, Reason.SPLIT_K, Reason.STREAM_K, Reason.TILE_COUNT, Reason.SAME_ORDER)
+
+    def fits(digits: Any, problem: Any, gpu: Any) -> Any:
+        schedule = kernel.schedule(decode(part, digits, lanes))
+        reason = jnp.broadcast_to(kernel.cost(problem, schedule, gpu).reason, (lanes,))
+        return jnp.isin(reason, jnp.array([float(code) for code in depends_on_size]))
+
+    return jax.jit(fits)
 
 
 def _narrow_columns(part: Space, kept: np.ndarray) -> dict[str, np.ndarray]:

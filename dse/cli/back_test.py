@@ -15,8 +15,8 @@ SHOWN = 12  # shapes of a pair, evenly through the measured speed-ups
 
 def answer(arguments: argparse.Namespace, study: "Study") -> int:
     """Runs the comparison, writes its folder and prints it."""
-    from ..studies.answer_folder import free_folder, without_litter
-    from ..studies.back_test.files import new_folder, write_back_test
+    from ..studies.answer_folder import free_folder, new_folder, without_litter
+    from ..studies.back_test.files import write_back_test
     from ..studies.back_test.speedups import back_test
     from .interrupt import stoppable
     from .show import print_json, say

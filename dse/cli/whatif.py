@@ -60,8 +60,8 @@ def answer(arguments: argparse.Namespace, study: "Study", name: str) -> int:
     from dataclasses import replace
 
     from ..progress import make_reporter
-    from ..studies.answer_folder import free_folder, without_litter
-    from ..studies.what_if.files import as_dict, new_folder, write_answer
+    from ..studies.answer_folder import free_folder, new_folder, without_litter
+    from ..studies.what_if.files import as_dict, write_answer
     from ..studies.what_if.machines import check_names
     from ..studies.what_if.study import run_study
     from .interrupt import stoppable

@@ -5,9 +5,9 @@ from typing import Any
 
 from ..cutlass_call import ARCHITECTURES, STAGES_TAG, TYPES, CutlassCall, call_of, out_layout
 from ..cutlass_library import instantiation_level
-from .choose import Group, choose
+from .choose import choose
 from .entry import Entry, Exported
-from .text import comment, exported
+from .text import comment, exported, headline
 
 
 def export_cutlass(
@@ -18,9 +18,7 @@ def export_cutlass(
     gpu_name: str,
     *,
     what_if: Sequence[str] = (),
-    count: int | None = None,
-    fallback: Sequence[Entry] = (),
-    group: Group | None = None,
+    **choice: Any,
 ) -> Exported:
     """A shell script: one `cutlass_profiler` call a schedule, and above them the filter that builds just these kernels.
 
@@ -31,7 +29,7 @@ def export_cutlass(
         accumulator: accumulator type.
         gpu_name: for the head of the file.
         what_if: lines for the head of the file, what was changed of the GPU.
-        count, fallback, group: see `dse.export.choose.choose`.
+        choice: count, fallback, group of `dse.export.choose.choose`.
     """
 
     seen: set[tuple[str, ...]] = set()
@@ -46,7 +44,7 @@ def export_cutlass(
         seen.add(runs)
         return call
 
-    chosen = choose(entries, express, count, fallback, group)
+    chosen = choose(entries, express, **choice)
     kernels = list(dict.fromkeys(call.kernel for _, call in chosen.made))
     level = instantiation_level([entry.schedule for entry, _ in chosen.made], family)
     remarks = ["The library's kernels for this architecture write D column-major."] if out_layout(family) == "n" else []
@@ -57,8 +55,7 @@ def export_cutlass(
         ]
     head = comment(
         [
-            f"GEMM {problem.shape} {problem.dtype} on {gpu_name}, {family}: predicted by tilesweep, best first.",
-            *what_if,
+            *headline(problem, family, gpu_name, what_if),
             "Build the kernels with",
             f"  cmake .. -DCUTLASS_NVCC_ARCHS={ARCHITECTURES[family]} -DCUTLASS_LIBRARY_INSTANTIATION_LEVEL={level} \\",
             f'    -DCUTLASS_LIBRARY_KERNELS="{",".join(kernels)}"',

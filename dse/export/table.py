@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..schedule_text import FIELDS
-from .choose import Group, choose
+from .choose import choose
 from .entry import Entry, Exported
 from .text import exported
 
@@ -54,9 +54,7 @@ def _rows(
     family: str,
     gpu_name: str,
     what_if: Sequence[str],
-    count: int | None = None,
-    fallback: Sequence[Entry] = (),
-    group: Group | None = None,
+    **choice: Any,
 ) -> tuple[list[dict[str, Any]], Any]:
     gpu = "; ".join([gpu_name, *(" ".join(line.split()) for line in what_if)])
     sizes = {name: getattr(problem, name) for name in ("m", "n", "k", "batch", "dtype")}
@@ -77,5 +75,5 @@ def _rows(
             "reason": entry.reason,
         }
 
-    chosen = choose(entries, express, count, fallback, group)
+    chosen = choose(entries, express, **choice)
     return [row for _, row in chosen.made], chosen

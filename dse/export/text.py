@@ -1,10 +1,17 @@
 """The parts of an exported file that every target has."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from ..text import one_line
 from .choose import Chosen
 from .entry import Exported
+
+
+def headline(problem: Any, family: str, gpu_name: str, what_if: Sequence[str]) -> list[str]:
+    """What the schedules are for, and what was changed of the GPU."""
+    about = f"GEMM {problem.shape} {problem.dtype} on {gpu_name}, {family}"
+    return [f"{about}: predicted by tilesweep, best first.", *what_if]
 
 
 def comment(lines: Sequence[str], chosen: Chosen) -> list[str]:

@@ -5,9 +5,9 @@ from typing import Any
 
 from ..tilelang_config import TileLangConfig, config_of
 from ..triton_config import TritonGpu
-from .choose import Group, choose
+from .choose import choose
 from .entry import Entry, Exported
-from .text import comment, exported
+from .text import comment, exported, headline
 
 
 def export_tilelang(
@@ -18,9 +18,7 @@ def export_tilelang(
     gpu_name: str,
     *,
     what_if: Sequence[str] = (),
-    count: int | None = None,
-    fallback: Sequence[Entry] = (),
-    group: Group | None = None,
+    **choice: Any,
 ) -> Exported:
     """A module that a user imports: `@tilelang.autotune(configs=configs)`.
 
@@ -35,17 +33,16 @@ def export_tilelang(
         gpu: families of the GPU.
         gpu_name: for the head of the file.
         what_if: lines for the head of the file, what was changed of the GPU.
-        count, fallback, group: see `dse.export.choose.choose`.
+        choice: count, fallback, group of `dse.export.choose.choose`.
     """
 
     def express(entry: Entry) -> TileLangConfig | str:
         return config_of(entry.schedule, family, problem, gpu)
 
-    chosen = choose(entries, express, count, fallback, group)
+    chosen = choose(entries, express, **choice)
     head = comment(
         [
-            f"GEMM {problem.shape} {problem.dtype} on {gpu_name}, {family}: predicted by tilesweep, best first.",
-            *what_if,
+            *headline(problem, family, gpu_name, what_if),
             "The kernel takes these parameters, has a grid (ceildiv(N, block_N), ceildiv(M, block_M)), and says",
             "  T.use_swizzle(panel_size=panel_size, order=order, enable=enable_rasteration)",
             "  T.gemm(A_shared, B_shared, C_local, policy=policy, ...)",

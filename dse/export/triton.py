@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..triton_config import TritonConfig, TritonGpu, config_of
-from .choose import Group, choose
+from .choose import choose
 from .entry import Entry, Exported
-from .text import comment, exported
+from .text import comment, exported, headline
 
 LISTS = {  # name of the list -> the keyword argument that only its kernel takes
     "configs": "",
@@ -23,9 +23,7 @@ def export_triton(
     gpu_name: str,
     *,
     what_if: Sequence[str] = (),
-    count: int | None = None,
-    fallback: Sequence[Entry] = (),
-    group: Group | None = None,
+    **choice: Any,
 ) -> Exported:
     """A module that a user imports and passes to `triton.autotune`.
 
@@ -40,17 +38,16 @@ def export_triton(
         gpu: families and SMs of the GPU.
         gpu_name: for the head of the file.
         what_if: lines for the head of the file, what was changed of the GPU.
-        count, fallback, group: see `dse.export.choose.choose`.
+        choice: count, fallback, group of `dse.export.choose.choose`.
     """
 
     def express(entry: Entry) -> TritonConfig | str:
         return config_of(entry.schedule, family, problem, gpu)
 
-    chosen = choose(entries, express, count, fallback, group)
+    chosen = choose(entries, express, **choice)
     head = comment(
         [
-            f"GEMM {problem.shape} {problem.dtype} on {gpu_name}, {family}: predicted by tilesweep, best first.",
-            *what_if,
+            *headline(problem, family, gpu_name, what_if),
             "Grids: configs one program a tile, configs_persistent NUM_SMS programs, configs_split_k SPLIT_K a tile.",
         ],
         chosen,

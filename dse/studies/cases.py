@@ -117,13 +117,12 @@ def tuned_cases(jobs: Sequence[tuple[str, float, SweepJob]], progress: Progress 
         group = [jobs[place][2] for place in places]
         schedules = fitting(group[0].space, [job.problem for job in group], [job.gpu for job in group])
         found = tune(schedules, [(job.problem, job.gpu) for job in group], progress)
-        columns = schedules.fields(found.place)
-        for row, place in enumerate(places):
+        for place, index, schedule in zip(places, found.index, schedules.schedules(found.place), strict=True):
             name, weight, job = jobs[place]
-            if found.index[row] < 0:
+            if index < 0:
                 raise UserError(
                     f"no schedule of the space {job.space.name} can run {job.problem_name} on {job.gpu_name}: widen "
                     "the space or its preset, or leave the shape out"
                 )
-            cases[place] = Case(name, job, {n: int(values[row]) for n, values in columns.items()}, weight, tuned=True)
+            cases[place] = Case(name, job, schedule, weight, tuned=True)
     return cases

@@ -7,7 +7,6 @@ from pathlib import Path
 from ...content.study import Study, study_text
 from ...validation.speedup import SpeedUp
 from ..answer_folder import cleared, study_provenance, write_table, write_text
-from ..answer_folder import new_folder as new_folder
 from .speedups import COLUMNS, as_table, draw_back_test
 
 

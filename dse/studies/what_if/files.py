@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from ...columns import describe
 from ...content.study import study_text
 from ..answer_folder import cleared, study_provenance, write_table, write_text
-from ..answer_folder import new_folder as new_folder
 from .figure import draw_what_if
 from .study import Answer
 from .table import TABLE

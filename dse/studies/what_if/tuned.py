@@ -77,9 +77,8 @@ def tune_machines(
         schedules = fitting(space, [problem for problem, _ in rows], [gpu for _, gpu in rows])
         found = tune(schedules, rows, progress)
         latency_s[places], index[places] = found.latency_s, found.index
-        columns = schedules.fields(found.place)
-        for row, place in enumerate(places):
-            fields[int(place)] = {name: int(values[row]) for name, values in columns.items()}
+        for place, schedule in zip(places, schedules.schedules(found.place), strict=True):
+            fields[int(place)] = schedule
         spaces[f"{space.name} {space.dtype}"] = (space.size, len(schedules))
         evaluations += found.evaluations
     _check_all_run(asked, index)
