@@ -179,10 +179,20 @@ def explain_row(job: SweepJob, table: "pd.DataFrame", rank: int) -> Explanation:
     Raises:
         UserError: a rank past the end.
     """
+    fields, tuned = ranked_schedule(table, rank)
+    return explain_fields(job, fields, tuned)
+
+
+def ranked_schedule(table: "pd.DataFrame", rank: int) -> tuple[dict[str, int], bool]:
+    """The schedule in a row of a result's table, counted from 0, and whether none of the table is faster.
+
+    Raises:
+        UserError: a rank past the end.
+    """
     if not 0 <= rank < len(table):
         raise UserError(f"rank {rank} is not there: the table has the rows 0 to {len(table) - 1}")
-    fields = {name: int(table.iloc[rank][name]) for name in SCHEDULE_FIELDS}
-    return explain_fields(job, fields, tuned=bool(table.iloc[rank]["latency_s"] <= table["latency_s"].min()))
+    row = table.iloc[rank]
+    return {name: int(row[name]) for name in SCHEDULE_FIELDS}, bool(row["latency_s"] <= table["latency_s"].min())
 
 
 def explain_fields(job: SweepJob, fields: Mapping[str, int], tuned: bool = False) -> Explanation:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..api import make_job, shape_rows
+from ..api import make_job, ranked_schedule, shape_rows
 from ..errors import UserError
 from ..job import SweepJob
 from ..platform import configure_jax
@@ -78,12 +78,8 @@ def case_of_run(opened: "OpenRun", rank: int = 0) -> Case:
     Raises:
         UserError: a rank past the end.
     """
-    top = opened.top
-    if not 0 <= rank < len(top):
-        raise UserError(f"rank {rank} is not there: the table has the rows 0 to {len(top) - 1}")
-    row = top.iloc[rank]
-    tuned = bool(row["latency_s"] <= top["latency_s"].min())
-    return Case(opened.job.problem_name, opened.job, {name: int(row[name]) for name in FIELDS}, tuned=tuned)
+    schedule, tuned = ranked_schedule(opened.top, rank)
+    return Case(opened.job.problem_name, opened.job, schedule, tuned=tuned)
 
 
 def cases_of_front(opened: "OpenRun") -> list[Case]:
