@@ -68,7 +68,7 @@ def what_to_change(
         (_share(cost, "reduction_s"), _reduction_text(schedule)),
         (_share(cost, "launch_s") if bound != "launch" else 0.0, "is kernel launch: fuse or batch neighbouring GEMMs"),
     ]
-    remarks.append((_share(cost, "quantise_s"), "is quantising A: let the kernel that writes A write it narrow"))
+    remarks.append((_share(cost, "helpers_s"), "is quantising A: let the kernel that writes A write it narrow"))
     remarks.append(
         (throttled_s / latency_s, "is the power limit: a narrower type or a higher limit helps, a schedule hardly")
     )

@@ -49,7 +49,7 @@ COST_COLUMNS: dict[str, tuple[str, str]] = {
     "tail_s": ("s", "last, partly filled wave"),
     "reduction_s": ("s", "adding up split or shared tiles"),
     "launch_s": ("s", "launching the kernel"),
-    "quantise_s": ("s", "kernels before it that quantise A"),
+    "helpers_s": ("s", "other kernels that it needs: quantising A, appending to a KV cache, sorting tokens"),
     "flop": ("FLOP", "useful floating-point operations"),
     "l15_bytes": ("B", "bytes that the SMs request"),
     "l2_bytes": ("B", "bytes through L2"),

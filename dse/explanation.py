@@ -22,7 +22,7 @@ PIPELINE_NAMES = {  # as people say them
     "ddr": "DDR",
     "net": "network",
 }
-PHASES = ("prologue", "steady", "epilogue", "tail", "reduction", "launch", "quantise")
+PHASES = ("prologue", "steady", "epilogue", "tail", "reduction", "launch", "helpers")
 
 
 @dataclass(frozen=True)

@@ -92,8 +92,8 @@ class Cost:
     """What a candidate costs, as a breakdown. Seconds of the whole kernel unless said otherwise.
 
     `pipeline_s` is each pipeline's whole demand over its peak (a lower bound each), in the order of `PIPELINES`.
-    prologue + steady + epilogue + tail + reduction + launch + quantise = latency. Bytes and energy are the GEMM
-    kernel's own: those of the quantisation before it are in no field.
+    prologue + steady + epilogue + tail + reduction + launch + helpers = latency. Bytes and energy are the
+    kernel's own: those of its helpers are in no field.
     """
 
     latency_s: Array
@@ -106,7 +106,7 @@ class Cost:
     tail_s: Array
     reduction_s: Array
     launch_s: Array
-    quantise_s: Array  # kernels before this one that make a narrow A of a wide one
+    helpers_s: Array  # other kernels that it needs: making a narrow A of a wide one, appending to a KV cache
     flop: Array  # useful
     l15_bytes: Array  # requested by the SMs
     l2_bytes: Array

@@ -33,7 +33,7 @@ def closed_form(load_s, latency_s, compute_s, store_s, iterations, stages, resid
         load_s=load_s, latency_s_of_load=latency_s, compute_s=compute_s, store_s=store_s, pace_s=pace_s,
         cta_launch_s=0.0, resident=resident, iterations=iterations, stages=stages, fill_s=first_s,
         loop_s=max(loop_s, floor_s), stores_s=stores_s, middle_waves=0.0, period_s=0.0, persistent=False,
-        stream_k=False, tail_s=0.0, reduction_s=0.0, launch_s=0.0, quantise_s=0.0, throttle_s=0.0, latency_s=0.0,
+        stream_k=False, tail_s=0.0, reduction_s=0.0, launch_s=0.0, helpers_s=0.0, throttle_s=0.0, latency_s=0.0,
     )  # fmt: skip
 
 
@@ -154,7 +154,7 @@ def test_a_trace_is_the_timeline_and_no_slices_of_a_thread_overlap(gpu, shape, d
     assert threads[1, 1][-1][1] == pytest.approx(program.latency_s * 1e6, rel=1e-5)
     assert len(threads[2, 2]) == len(line.steps)
     assert len(threads[2, 3]) == program.resident
-    start_s = program.quantise_s + program.launch_s + program.middle_waves * program.period_s
+    start_s = program.helpers_s + program.launch_s + program.middle_waves * program.period_s
     assert threads[2, 3][-1][1] == pytest.approx((start_s + line.end_s) * 1e6, rel=1e-6)
     busy_us = sum(end - start for start, end in threads[2, 2])
     assert busy_us == pytest.approx(len(line.steps) * program.compute_s * 1e6, rel=1e-5)

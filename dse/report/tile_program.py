@@ -32,7 +32,7 @@ class TileProgram:
         middle_waves: waves that take a period each, a real number for stream-K.
         period_s: theirs.
         persistent, stream_k: the launch.
-        tail_s, reduction_s, launch_s, quantise_s: what else the latency holds.
+        tail_s, reduction_s, launch_s, helpers_s: what else the latency holds.
         throttle_s: what the power limit adds, spread over the main loops.
         latency_s: the model's sum of all this.
     """
@@ -56,7 +56,7 @@ class TileProgram:
     tail_s: float
     reduction_s: float
     launch_s: float
-    quantise_s: float
+    helpers_s: float
     throttle_s: float
     latency_s: float
 
@@ -69,7 +69,7 @@ class TileProgram:
     def parts(self) -> dict[str, float]:
         """What the latency is made of, in the order in which a timeline shows it; parts of 0 are left out."""
         whole = {
-            "quantise A": self.quantise_s,
+            "helper kernels": self.helpers_s,
             "launch": self.launch_s,
             "waves before": self.middle_waves * self.period_s,
             "fill": self.fill_s,
@@ -106,7 +106,7 @@ def tile_program(problem: Any, schedule: Mapping[str, int], gpu: Any, cost: Mapp
     throttle_s = float(cost["steady_s"]) - steady_s
     return TileProgram(
         **found,
-        **{name: float(cost[name]) for name in ("latency_s", "reduction_s", "launch_s", "quantise_s")},
+        **{name: float(cost[name]) for name in ("latency_s", "reduction_s", "launch_s", "helpers_s")},
         resident=resident,
         iterations=iterations,
         stages=int(schedule["stages"]),

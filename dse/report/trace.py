@@ -32,7 +32,7 @@ def trace(line: Timeline, about: dict[str, Any]) -> dict[str, Any]:
     """
     program = line.program
     events = list(_kernel(line))
-    start_s = program.quantise_s + program.launch_s + program.middle_waves * program.period_s
+    start_s = program.helpers_s + program.launch_s + program.middle_waves * program.period_s
     shown, left_out = _shown(line.steps)
     for step in shown:
         events += _step(step, start_s)
@@ -61,7 +61,7 @@ def _kernel(line: Timeline) -> Iterator[dict[str, Any]]:
         if name == "waves before":
             yield from _middle_waves(line, at_s)
         at_s += seconds
-    start_s = program.quantise_s + program.launch_s + program.middle_waves * program.period_s
+    start_s = program.helpers_s + program.launch_s + program.middle_waves * program.period_s
     yield _slice(KERNEL, WAVES, "last full wave", start_s, program.wave_s, {"in_detail": "process 2"})
 
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from .._exact import ceil_div, ceil_div_by_reciprocal, floor_div, floor_div_by_reciprocal
 from .._pytree import pytree
+from ..bound import STARVED, what_binds
 from ..energy import dynamic_joules, power_limited
 from ..envelope import shared_pace
 from ..machine import Gpu
@@ -17,7 +18,6 @@ from ..occupancy import cluster_sms, residency
 from ..reasons import Reason, first_reason
 from ..resources import Demand, busy_seconds, chip_seconds
 from ..types import (
-    BOUNDS,
     EPILOGUE_DIRECT,
     EPILOGUE_OVERLAPPED,
     PIPELINES,
@@ -40,7 +40,6 @@ from .gemm_traffic import (
     sector_factor,
 )
 
-STARVED = 1.1  # a load's round trip over what the buffers cover, from which on latency is said to bind
 TILES_EXACT = 2.0**24  # whole numbers that float32 holds exactly
 FRAGMENT_ELEMENTS = 8.0  # neighbours in a row of an MMA fragment: four threads hold two each (PTX ISA, mma.m16n8)
 
@@ -239,20 +238,6 @@ def run_waves(
     return times, tile, resident
 
 
-def what_binds(
-    pipeline_s: tuple[Floats, ...], latency_s: Floats, launch_s: Floats, epilogue_s: Floats, starved: Bools
-) -> Floats:
-    """Index into BOUNDS: launch or epilogue where they take half of the time, latency where the buffers cannot cover a
-    load, else the busiest pipeline."""
-    worst, bound = pipeline_s[0], jnp.zeros_like(jnp.asarray(latency_s))
-    for index, seconds in enumerate(pipeline_s[1:], start=1):
-        bound = jnp.where(seconds > worst, float(index), bound)
-        worst = jnp.maximum(worst, seconds)
-    bound = jnp.where(starved, float(BOUNDS.index("latency")), bound)
-    bound = jnp.where(epilogue_s > 0.5 * latency_s, float(BOUNDS.index("epilogue")), bound)
-    return jnp.where(launch_s > 0.5 * latency_s, float(BOUNDS.index("launch")), bound)
-
-
 def cost(problem: Gemm, schedule: GemmSchedule, gpu: Gpu) -> Cost:
     """The cost of GEMM schedules, as a breakdown.
 
@@ -261,7 +246,7 @@ def cost(problem: Gemm, schedule: GemmSchedule, gpu: Gpu) -> Cost:
 
     Equations: docs/how-the-model-works.md, after TileSight (arXiv 2607.22432) eqs 1-10.
     """
-    quantise_s = quantise_seconds(problem, gpu)
+    helpers_s = quantise_seconds(problem, gpu)
     problem = oriented(problem, schedule.swap_ab)
     occupied = footprint(problem, schedule, gpu)
     resident, limiter = residency(occupied, gpu)
@@ -302,7 +287,7 @@ def cost(problem: Gemm, schedule: GemmSchedule, gpu: Gpu) -> Cost:
     round_trip_s = load_latency_s + tile.load_s + tile.compute_s
     starved = round_trip_s > STARVED * schedule.stages * resident_now * pace_s
     return Cost(
-        latency_s=latency_s + quantise_s,
+        latency_s=latency_s + helpers_s,
         reason=first_reason(checks),
         bound=what_binds(pipeline_s, latency_s, gpu.launch_overhead_s + reduction_s, times.epilogue_s, starved),
         pipeline_s=pipeline_s,
@@ -312,7 +297,7 @@ def cost(problem: Gemm, schedule: GemmSchedule, gpu: Gpu) -> Cost:
         tail_s=times.tail_s,
         reduction_s=reduction_s,
         launch_s=gpu.launch_overhead_s,
-        quantise_s=quantise_s,
+        helpers_s=helpers_s,
         flop=2.0 * outputs * problem.k,
         l15_bytes=requested,
         l2_bytes=l2_bytes,

@@ -35,7 +35,7 @@ CAPACITIES = ("l2_capacity_bytes", "l2_effective_ratio", "l15_capacity_bytes")
 LATENCIES = tuple(
     f.name for f in dataclasses.fields(Gpu) if f.name.endswith("_s") and f.name not in (*PER_SECOND, "power_time_s")
 )
-PARTS = ("prologue_s", "steady_s", "epilogue_s", "tail_s", "reduction_s", "launch_s", "quantise_s")
+PARTS = ("prologue_s", "steady_s", "epilogue_s", "tail_s", "reduction_s", "launch_s", "helpers_s")
 ROUNDING = 1e-12  # of float64, in sums of many terms
 QUICK_COMPILE = {"xla_backend_optimization_level": 0}
 

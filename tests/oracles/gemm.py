@@ -70,8 +70,8 @@ def _cost(candidate: Candidate, stated: Gemm, hits: Hits) -> dict[str, Any]:
     time["latency_s"] += throttle_s
     time["steady_s"] += throttle_s
     bound = gemm_totals.bound(time, pipeline_s)
-    time["quantise_s"] = gemm_scaling.quantise_s(stated, g, hits.quantised)
-    time["latency_s"] += time["quantise_s"]
+    time["helpers_s"] = gemm_scaling.quantise_s(stated, g, hits.quantised)
+    time["latency_s"] += time["helpers_s"]
     return {
         **{name: value for name, value in time.items() if name.endswith("_s")},
         **total,

@@ -11,7 +11,7 @@ from .marks import bare, plain_ticks
 
 PHASES = {  # phase -> (legend, colour, hatch): told apart without colour as well
     "launch": ("launch", drawing.GREY, ""),
-    "quantise": ("quantise A", drawing.OLIVE, "xx"),
+    "helpers": ("helper kernels", drawing.OLIVE, "xx"),
     "prologue": ("prologue", drawing.SKY, ""),
     "steady": ("main loop", drawing.BLUE, ""),
     "epilogue": ("epilogue", drawing.ORANGE, "//"),

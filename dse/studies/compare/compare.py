@@ -26,7 +26,7 @@ from .shapley import shapley_values
 if TYPE_CHECKING:
     import pandas as pd
 
-PHASES = ("prologue_s", "steady_s", "epilogue_s", "tail_s", "reduction_s", "launch_s", "quantise_s")
+PHASES = ("prologue_s", "steady_s", "epilogue_s", "tail_s", "reduction_s", "launch_s", "helpers_s")
 SAME = 5e-5  # relative difference of two latencies that are one in four digits
 WORTH_A_WORD = 0.1  # share of the largest credit from which a cause is named in the sentence
 
