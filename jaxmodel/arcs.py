@@ -28,67 +28,58 @@ class Arc:
     distance: Floats | int = 0
 
 
-def dependency(source: str, target: str, service_s: Floats, latency_s: Floats = 0.0, distance: int = 0) -> Arc:
-    """`target` needs what `source` made `distance` iterations ago: service + latency after its start."""
-    return Arc(source, target, service_s + latency_s, distance)
+def dependency_arc(source: str, target: str, weight_s: Floats, distance: int = 0) -> Arc:
+    """`target` needs what `source` made `distance` iterations ago: `weight_s` (its service and latency) after the
+    source's start."""
+    return Arc(source, target, weight_s, distance)
 
 
-def buffer(acquired_by: str, released_by: str, release_s: Floats, capacity: Floats | int) -> Arc:
-    """A buffer of `capacity` items: `acquired_by` may start once `released_by`, `capacity` iterations ago, is through
-    with its item, `release_s` after its own start (its service; with its latency, if the item is needed till then)."""
+def buffer_arc(acquired_by: str, released_by: str, release_s: Floats, capacity: Floats | int) -> Arc:
+    """A ring of `capacity` buffers: `acquired_by` may start once `released_by`, `capacity` iterations ago, is through
+    with its own, `release_s` after its start (its service; its latency too where the buffer is needed till then)."""
     return Arc(released_by, acquired_by, release_s, capacity)
 
 
-def in_order(
-    order: Sequence[str], service_s: Mapping[str, Floats], ahead: Mapping[str, int] | None = None
-) -> list[Arc]:
-    """An engine that issues its actions in `order`, again and again, one at a time.
+def engine_arcs(order: Sequence[tuple[str, int]], held_s: Mapping[str, Floats]) -> list[Arc]:
+    """An engine that does its actions one after the other, in this order, again in every round.
 
     Args:
-        order: the engine's actions, each once.
-        service_s: seconds that an action keeps the engine, by its name.
-        ahead: by how many iterations an action runs ahead of the engine's round, where not 0: with {"qk": 1} round j
-            issues qk of iteration j + 1 and everything else of iteration j.
+        order: the engine's actions, each once, with the iteration it does relative to the round: (("qk", 1), ("pv", 0))
+            does qk of iteration j + 1 and then pv of iteration j.
+        held_s: seconds that an action keeps the engine, by its name.
 
     Returns:
-        p_i -> p_{i+1} with weight service(p_i) and distance [wraps] + ahead(p_{i+1}) - ahead(p_i). Where actions run
-        ahead, every action also follows itself, which says nothing about long loops but holds at a loop's ends.
+        p_i -> p_{i+1} of weight held_s(p_i) and distance [wraps] + k_{i+1} - k_i, k the iterations. Where they differ,
+        every action also follows itself: this adds nothing to long loops but holds at a loop's ends.
     """
-    ahead = ahead or {}
     arcs = []
-    for position, action in enumerate(order):
-        follower = order[(position + 1) % len(order)]
+    for position, (action, ahead) in enumerate(order):
+        follower, follower_ahead = order[(position + 1) % len(order)]
         wraps = int(position + 1 == len(order))
-        distance = wraps + ahead.get(follower, 0) - ahead.get(action, 0)
-        arcs.append(Arc(action, follower, service_s[action], distance))
-        if any(ahead.values()) and len(order) > 1:
-            arcs.append(Arc(action, action, service_s[action], 1))
+        arcs.append(Arc(action, follower, held_s[action], wraps + follower_ahead - ahead))
+    if len({ahead for _, ahead in order}) > 1:
+        arcs += [Arc(action, action, held_s[action], 1) for action, _ in order]
     return arcs
 
 
-def legal_orders(
-    engine: Sequence[str], arcs: Sequence[Arc], ahead: Mapping[str, int] | None = None
-) -> list[tuple[str, ...]]:
-    """The orders in which an engine can issue its actions so that no cycle of arcs waits for itself.
+def legal_orders(engine: Sequence[tuple[str, int]], arcs: Sequence[Arc]) -> list[tuple[tuple[str, int], ...]]:
+    """The orders in which an engine can do its actions so that none waits for itself.
 
     Args:
-        engine: its actions, at most `LARGEST_ENGINE`.
+        engine: its actions with their iterations as in `engine_arcs`, in any order; at most `LARGEST_ENGINE`.
         arcs: all others of the loop (dependencies, buffers, engines whose order is settled); only ends and distances
             matter.
-        ahead: as in `in_order`.
 
     Raises:
         ValueError: more actions than are enumerated.
     """
     if len(engine) > LARGEST_ENGINE:
         raise ValueError(
-            f"an engine of {len(engine)} actions has too many orders; name its order, or split it into "
-            f"engines of at most {LARGEST_ENGINE}"
+            f"an engine of {len(engine)} actions has too many orders to try; name its order, or make it engines of at "
+            f"most {LARGEST_ENGINE} actions"
         )
-    nothing = dict.fromkeys(engine, 0.0)
-    return [
-        order for order in permutations(engine) if not cycle_without_distance([*arcs, *in_order(order, nothing, ahead)])
-    ]
+    held_s = dict.fromkeys((action for action, _ in engine), 0.0)
+    return [order for order in permutations(engine) if not cycle_without_distance([*arcs, *engine_arcs(order, held_s)])]
 
 
 def cycle_without_distance(arcs: Sequence[Arc]) -> list[str]:

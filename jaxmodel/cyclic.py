@@ -17,7 +17,12 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from ._exact import floor_div
-from .arcs import Arc, cycle_without_distance
+from .arcs import Arc as Arc
+from .arcs import buffer_arc as buffer_arc
+from .arcs import cycle_without_distance
+from .arcs import dependency_arc as dependency_arc
+from .arcs import engine_arcs as engine_arcs
+from .arcs import legal_orders as legal_orders
 from .types import Array, Bools, Floats
 
 
