@@ -1,0 +1,51 @@
+"""The waves of a tile program: tiles in step, tiles replaced one by one, persistent CTAs (model sections 3 and 4)."""
+
+import jax.numpy as jnp
+
+from ..cyclic import initiation_interval, loop_times
+from ..envelope import staggered_stores_seconds
+from ..machine import Gpu
+from ..types import Floats
+from ..waves import WaveTimes
+from .records import TileProgram
+from .times import TileParts
+
+
+def wave_times(program: TileProgram, parts: TileParts, resident: Floats, gpu: Gpu) -> WaveTimes:
+    """Times of a wave of `resident` tiles an SM; `jaxmodel.waves.wave_times` for a loop of many actions.
+
+    Args:
+        program: the kernel.
+        parts: one tile's times with all of the wave's SMs at work.
+        resident: tiles an SM.
+        gpu: the machine.
+    """
+    trips, pace_s, after_s = program.loop.trips, parts.pace_s, parts.after_s
+    together = loop_times(parts.arcs, parts.ends_s, trips, pace_s, resident)
+    alone = loop_times(parts.arcs, parts.ends_s, trips, pace_s, 1.0)
+    first_s = parts.before_s + alone.span_s
+    store_s = staggered_stores_seconds(resident, after_s, pace_s)
+    engines_s = resident * parts.engine_s
+    loop_s = jnp.maximum(together.loop_s, engines_s - first_s - store_s)
+    alone_s = gpu.cta_launch_s + first_s + alone.loop_s + after_s
+    ahead_s = program.loop.ahead * parts.load_s
+    chain_s = jnp.maximum(parts.compute_s, initiation_interval(parts.waits))
+    stalled_s = jnp.maximum(after_s - ahead_s, 0.0)  # the epilogue outlasts the buffers that were freed
+    serial_s = jnp.maximum(trips * chain_s + after_s, trips * parts.load_s + stalled_s)
+    hidden_s = jnp.maximum(trips * pace_s, after_s)
+    streaming_s = jnp.maximum(trips * alone.interval_s, jnp.where(program.overlapped, hidden_s, serial_s))
+    refilled_s = jnp.where(program.loop.ahead > 0, 0.0, jnp.maximum(first_s - pace_s, 0.0))
+    return WaveTimes(
+        fill_s=gpu.cta_launch_s + first_s,
+        loop_s=loop_s,
+        store_s=store_s,
+        period_s=jnp.maximum(engines_s, alone_s),
+        persistent_period_s=jnp.maximum(engines_s, streaming_s + refilled_s),
+    )
+
+
+def starved(program: TileProgram, parts: TileParts, resident: Floats, threshold: float) -> Floats:
+    """Where loads take longer than the buffers and resident tiles cover: `threshold` times what the pipelines need."""
+    pace_s = resident * parts.pace_s
+    in_loop = initiation_interval(parts.arcs) > threshold * jnp.maximum(pace_s, initiation_interval(parts.waits))
+    return in_loop | (parts.latencies_s > threshold * resident * parts.engine_s)
