@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from .front_measures import hypervolume as hypervolume
     from .front_measures import knees as knees
     from .job import SweepJob as SweepJob
-    from .problem import GemmProblem as GemmProblem
-    from .problem import gemm_problem as gemm_problem
+    from .kernels.gemm import GemmProblem as GemmProblem
+    from .kernels.gemm import gemm_problem as gemm_problem
     from .report.report import make_report as make_report
     from .representatives import representatives as representatives
     from .result import SweepResult as SweepResult
@@ -70,8 +70,8 @@ _EXPORTS = {
     "UserError": ".errors",
     "Explanation": ".explanation",
     "SweepJob": ".job",
-    "GemmProblem": ".problem",
-    "gemm_problem": ".problem",
+    "GemmProblem": ".kernels.gemm",
+    "gemm_problem": ".kernels.gemm",
     "Space": ".space",
     "SweepResult": ".result",
     "what_if": ".studies.what_if.study",

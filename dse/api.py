@@ -12,7 +12,7 @@ from .explain import explain_schedule
 from .explanation import Explanation
 from .gpu_axes import gpu_choices, gpu_maker
 from .job import SweepJob
-from .problem import GemmProblem
+from .kernels.gemm import GemmProblem
 from .question import Question, ask
 from .rank import rank_candidates, ranked_table
 from .restrict import Restrictions, parse_axes
@@ -168,7 +168,7 @@ def explain_asked(asked: Question, fields: Mapping[str, int]) -> Explanation:
         asked.bound,
         asked.family,
         asked.gpu.name,
-        gpu_changes=asked.gpu.changes,
+        gpu_changes=asked.changes,
         clock=asked.clock,
     )
 
@@ -310,7 +310,7 @@ def make_job(
             f"the space {chosen.name} is for {chosen.family}, but {asked.family} is what shall run on "
             f"{asked.gpu.name}: {fix}, or choose another --space"
         )
-    about = {"gpu_name": asked.gpu.name, "gpu_changes": asked.gpu.changes, "clock": asked.clock}
+    about = {"gpu_name": asked.gpu.name, "gpu_changes": asked.changes, "clock": asked.clock}
     return SweepJob(chosen, asked.problem, asked.bound, **about, **options)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from .content.gpu import GpuFile
 from .content.space import list_spaces
 from .errors import UserError
-from .problem import GemmProblem
+from .kernels.gemm import GemmProblem
 from .schedule_set import fitting
 from .space import Space
 from .tuning import tune

@@ -31,7 +31,7 @@ def explain_schedule(
     A launch order that a space holds under another name is renamed, with a note, rather than refused.
 
     Args:
-        problem: the user's problem (`dse.problem.GemmProblem`).
+        problem: the user's problem (`dse.kernels.gemm.GemmProblem`).
         schedule: a complete schedule, field -> number (`dse.schedule_text.parse_schedule`).
         gpu: the model's record of the GPU, `GpuFile.bind(...)`.
         family: the instruction family that the record is bound to.

@@ -30,7 +30,7 @@ class Explanation:
     """What the model says of one schedule.
 
     Attributes:
-        problem: the user's problem (`dse.problem.GemmProblem`).
+        problem: the user's problem (`dse.kernels.gemm.GemmProblem`).
         gpu_name: of the GPU.
         family: instruction family.
         schedule: field -> number.

@@ -8,14 +8,15 @@ from typing import Any, Protocol
 import numpy as np
 
 from .errors import UserError, unknown
-from .kernel import OBJECTIVES, get_kernel
+from .kernels.registry import get_kernel
+from .objectives import OBJECTIVES
 from .space import Space
 
 MAX_OBJECTIVES = 6
 
 
 class CostModel(Protocol):
-    """What a sweep needs of a kernel; `dse.kernel.Kernel` is one. Hashable, and picklable where Ray is used."""
+    """What a sweep needs of a kernel, as `dse.kernels.registry.Kernel`. Hashable, and picklable where Ray is used."""
 
     @property
     def name(self) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 
 from .columns import cost_columns, in_order
 from .job import CostModel, as_float32
-from .kernel import get_kernel
+from .kernels.registry import get_kernel
 from .rows import as_numbers
 
 ROWS = 256  # one compiled shape

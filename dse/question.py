@@ -1,17 +1,18 @@
 """What every command and function is asked: a problem on a GPU, with an instruction family and a clock."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from .content.dtypes import default_accumulator
+from .binding import accumulator_of, bind, family_of
 from .content.gpu import GpuFile, load_gpu
 from .errors import UserError
-from .problem import GemmProblem, checked, gemm_problem
+from .kernels.problem import Problem
+from .kernels.registry import check_choices, get_kernel, kernel_of
 from .text import what_if_lines
 
-OUT_DTYPES = {"fp16": "fp16", "tf32": "fp32", "fp32": "fp32", "int8": "int32"}  # any other: bf16
+IMPLEMENTATION = "implementation."  # before the name of an implementation's number, in overrides
 
 
 @dataclass(frozen=True)
@@ -19,80 +20,108 @@ class Question:
     """A problem on a GPU.
 
     Attributes:
-        problem: what is computed.
+        problem: what is computed, with what depends on the GPU resolved.
         gpu: the loaded GPU file, with overrides.
-        family: instruction family.
+        family: which of the kernel's spaces: an instruction family, for kernels that run tensor instructions.
         accumulator: accumulator type.
         clock: "boost" or "sustained".
+        implementation_changes: what was changed of the implementation's numbers, a line a number.
     """
 
-    problem: GemmProblem
+    problem: Any
     gpu: GpuFile
     family: str
     accumulator: str
     clock: str = "boost"
+    implementation_changes: tuple[str, ...] = ()
 
     @cached_property
     def bound(self) -> Any:
         """The model's record of the GPU, `jaxmodel.machine.Gpu`."""
-        return self.gpu.bind(self.problem.dtype, self.accumulator, self.family, clock=self.clock)
+        return bind(self.gpu, self.problem, self.accumulator, self.family, self.clock)
 
     @property
     def title(self) -> str:
         """One line for heads of reports."""
-        problem = self.problem
-        c = " + C" if problem.beta else ""
-        types = f"{problem.dtype} -> {problem.out_dtype}{c}, {self.accumulator} accumulation"
-        how = f"layout {problem.layout}, L2 {problem.cache}"
-        return f"GEMM {problem.shape}, {types}, {how}, on {self.gpu.title} ({self.gpu.name}), {self.family}"
+        return f"{self.problem.described(self.accumulator)}, on {self.gpu.title} ({self.gpu.name}), {self.family}"
+
+    @property
+    def changes(self) -> tuple[str, ...]:
+        """What was changed of the GPU and of the implementation's numbers, a line a number."""
+        return (*self.gpu.changes, *self.implementation_changes)
 
     @property
     def what_if(self) -> list[str]:
-        """What was changed of the GPU, a line a number, and a clock other than boost; empty for the GPU as it is."""
-        return what_if_lines(self.gpu.changes, self.clock)
+        """What was changed, a line a number, and a clock other than boost; empty for the GPU as it is."""
+        return what_if_lines(self.changes, self.clock)
 
 
 def ask(
-    shape: str | Sequence[int] | GemmProblem,
+    shape: Any,
     dtype: str = "bf16",
     gpu: str | GpuFile = "h200_sxm",
     *,
+    kernel: str | None = None,
     overrides: Mapping[str, str | float] | None = None,
     family: str | None = None,
     accumulator: str | None = None,
     clock: str = "boost",
-    out_dtype: str | None = None,
     **choices: Any,
 ) -> Question:
     """Reads a question as users put it.
 
     Args:
-        shape: "MxNxK", "BATCHxMxNxK", the numbers as a sequence, or a problem (then `dtype` and choices are its own).
+        shape: text in the kernel's grammar ("MxNxK" or "BATCHxMxNxK" for gemm), the numbers as a sequence, or a problem
+            (then `dtype` and choices are its own).
         dtype: input type.
         gpu: name or path of a GPU file, or a loaded one.
-        overrides: what-if changes of the GPU, see `dse.content.gpu.load_gpu`.
-        family: instruction family; None: the GPU's fastest for the type.
+        kernel: e.g. "attention"; None: the problem's, or gemm for a text.
+        overrides: what-if changes of the GPU, see `dse.content.gpu.load_gpu`, and of the implementation's numbers, as
+            "implementation.NAME".
+        family: instruction family; None: the GPU's fastest for the type that the kernel has a space for.
         accumulator: None: fp32, or int32 for integers.
         clock: "boost" or "sustained".
-        out_dtype: None: fp16 for fp16, fp32 for tf32 and fp32, int32 for int8, else bf16.
-        choices: further attributes of `dse.problem.GemmProblem`: layout, beta, cache, align_bytes.
+        choices: of the kernel, e.g. out_dtype, layout, beta, cache, align_bytes for gemm; None: not given.
 
     Raises:
         UserError: whatever of this is wrong, with what is allowed.
     """
-    if isinstance(shape, GemmProblem):
-        problem = checked(shape)
-    else:
-        text = shape if isinstance(shape, str) else "x".join(str(size) for size in shape)
-        given = {name: value for name, value in choices.items() if value is not None}
-        out = out_dtype or OUT_DTYPES.get(dtype, "bf16")
-        problem = gemm_problem(text, dtype=dtype, out_dtype=out, **given)
-    if isinstance(gpu, GpuFile):
-        if overrides:
-            raise UserError("overrides apply to a GPU given by name or path: load_gpu(name, overrides) makes one")
-        machine = gpu
-    else:
-        machine = load_gpu(gpu, dict(overrides or {}))
-    chosen = accumulator or default_accumulator(problem.dtype)
-    machine.bind(problem.dtype, chosen, family, clock=clock)
-    return Question(problem, machine, family or machine.families(problem.dtype, chosen)[0], chosen, clock)
+    problem = _problem(shape, dtype, kernel, choices)
+    chosen = kernel_of(problem)
+    own = {name: value for name, value in (overrides or {}).items() if str(name).startswith(IMPLEMENTATION)}
+    of_gpu = {name: value for name, value in (overrides or {}).items() if name not in own}
+    if isinstance(gpu, GpuFile) and of_gpu:
+        raise UserError("overrides apply to a GPU given by name or path: load_gpu(name, overrides) makes one")
+    machine = gpu if isinstance(gpu, GpuFile) else load_gpu(gpu, of_gpu)
+    accumulates = accumulator_of(chosen, problem.dtype, accumulator)
+    bind(machine, problem, accumulates, family, clock)
+    resolved = problem.on(machine, {name.removeprefix(IMPLEMENTATION): value for name, value in own.items()})
+    return Question(
+        resolved,
+        machine,
+        family_of(chosen, machine, problem.dtype, accumulates, family),
+        accumulates,
+        clock,
+        _moved(problem.on(machine), resolved) if own else (),
+    )
+
+
+def _problem(shape: Any, dtype: str, kernel: str | None, choices: Mapping[str, Any]) -> Any:
+    if isinstance(shape, Problem):
+        if kernel is not None and kernel != shape.kernel:
+            raise UserError(f"the problem {shape.title} is of {shape.kernel}, not of {kernel}: ask for one of them")
+        return shape.checked()
+    chosen = get_kernel(kernel or "gemm")
+    given = {name: value for name, value in choices.items() if value is not None}
+    check_choices(chosen, given)
+    text = shape if isinstance(shape, str) else "x".join(str(size) for size in shape)
+    return chosen.problem.from_shape(text, dtype=dtype, **given)
+
+
+def _moved(before: Any, after: Any) -> tuple[str, ...]:
+    old = before.numbers
+    return tuple(
+        f"{IMPLEMENTATION}{name}: {old[name]:g} -> {value:g}"
+        for name, value in after.numbers.items()
+        if value != old[name]
+    )

@@ -60,7 +60,7 @@ class Roofline:
 
 
 def roofline(problem: Any, gpu: Any) -> Roofline:
-    """The roofs of a GEMM problem (`dse.problem.GemmProblem`) on the model's record of a GPU.
+    """The roofs of a GEMM problem (`dse.kernels.gemm.GemmProblem`) on the model's record of a GPU.
 
     Warm operands count as resident only as far as L2 holds them.
     """

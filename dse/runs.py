@@ -15,7 +15,7 @@ from .axis import Axis
 from .content.files import home_expanded
 from .errors import UserError
 from .job import SweepJob
-from .problem import GemmProblem
+from .kernels.gemm import GemmProblem
 from .provenance import describe_problem, model_hash, record_hash
 from .question import Question
 from .run_folder import read_run

@@ -15,9 +15,9 @@ from .any_order import AnyOrder
 from .columns import cost_columns
 from .errors import UserError
 from .job import CostModel, as_float32
-from .kernel import get_kernel
+from .kernels.gemm import GemmProblem
+from .kernels.registry import get_kernel
 from .platform import configure_jax, is_accelerator
-from .problem import GemmProblem
 from .space import Space
 
 CPU_LANES, CPU_BLOCK_LANES = 2**16, 2**14  # the model's intermediate arrays of a block stay in a core's cache

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from .job import as_float32
+from .kernels.gemm import GemmProblem
 from .platform import usable_cores
-from .problem import GemmProblem
 from .progress import Progress, Snapshot, reporter
 from .schedule_set import ScheduleSet
 

@@ -46,7 +46,7 @@ def sweep_job(points: int | None = None) -> Any:
     from dse.content import load_gpu
     from dse.content.space import load_space
     from dse.job import SweepJob
-    from dse.problem import gemm_problem
+    from dse.kernels.gemm import gemm_problem
 
     space = load_space("gemm", "wgmma", "bf16")
     if points is not None and points < space.size:

@@ -16,7 +16,7 @@ from scipy.stats import spearmanr
 
 from dse.content import load_gpu
 from dse.errors import UserError
-from dse.problem import gemm_problem
+from dse.kernels.gemm import gemm_problem
 from scripts.calibrate_gpu import compare_gemm, measure_gemm
 from scripts.calibrate_gpu.agreement import agreement, spearman
 from scripts.calibrate_gpu.ncu import METRICS, Counted, combine, ncu_command, parse_ncu

@@ -10,7 +10,7 @@ from dse.content import load_gpu
 from dse.content.space import load_space
 from dse.cutlass_call import CutlassCall, call_of
 from dse.errors import UserError
-from dse.problem import gemm_problem
+from dse.kernels.gemm import gemm_problem
 from dse.schedule_text import FIELDS, distinct_raster, format_schedule, parse_schedule
 
 GPU = load_gpu("h100_sxm")

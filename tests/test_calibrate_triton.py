@@ -10,7 +10,7 @@ import pytest
 from dse.calibrate.readers import ReadOptions, parse_key, read_measurements
 from dse.content import load_gpu
 from dse.errors import UserError
-from dse.problem import gemm_problem
+from dse.kernels.gemm import gemm_problem
 from dse.schedule_text import FIELDS
 from dse.triton_config import TritonGpu, config_from, schedule_of
 

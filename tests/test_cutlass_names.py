@@ -23,7 +23,7 @@ from dse.cutlass_call import CutlassCall, call_of
 from dse.cutlass_kernel import read_script, schedule_of
 from dse.errors import UserError
 from dse.export import Entry, export_cutlass
-from dse.problem import gemm_problem
+from dse.kernels.gemm import gemm_problem
 from dse.schedule_text import FIELDS, distinct_raster
 
 FAMILIES = ("wgmma", "tcgen05", "mma_sync")

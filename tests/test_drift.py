@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dse.content import load_gpu
 from dse.content.space import load_space
-from dse.problem import gemm_problem
+from dse.kernels.gemm import gemm_problem
 from jaxmodel.drift import Shared, drift_sigma_steps, followers_hit, normal_range
 from jaxmodel.kernels.gemm import cost
 from jaxmodel.raster import panel_walk

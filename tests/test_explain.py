@@ -8,7 +8,7 @@ from dse.advice import what_binds, what_to_change
 from dse.explain import costs_of, explain_schedule
 from dse.infeasible import why_not
 from dse.job import SweepJob
-from dse.problem import gemm_problem
+from dse.kernels.gemm import gemm_problem
 from dse.roofline import roofline
 from dse.schedule_text import FIELDS
 from jaxmodel.reasons import Reason

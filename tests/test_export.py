@@ -17,7 +17,7 @@ from dse.candidates import read_candidates
 from dse.content.space import load_space
 from dse.cutlass_call import CutlassCall, call_of
 from dse.export import Entry, export_csv, export_cutlass, export_json, export_tilelang, export_triton
-from dse.problem import gemm_problem
+from dse.kernels.gemm import gemm_problem
 from dse.schedule_text import FIELDS, distinct_raster
 from dse.stand_in import run_file
 from dse.triton_config import TritonConfig, TritonGpu, config_of, schedule_of

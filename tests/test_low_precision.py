@@ -15,7 +15,7 @@ from dse.calibrate import ReadOptions, read_measurements
 from dse.calibrate.fit_measured import predict
 from dse.content.dtypes import BLOCK_SCALED, instruction_dtype
 from dse.errors import UserError
-from dse.problem import GemmProblem, gemm_problem
+from dse.kernels.gemm import GemmProblem, gemm_problem
 from dse.validation.measured import load_measured_gemm
 from dse.validation.validate import validate_gemm
 from jaxmodel.kernels import gemm
@@ -108,7 +108,7 @@ def test_many_short_rows_take_the_time_of_their_ctas():
 def test_no_scaling_is_a_scaling_of_zeros():
     space = load_space("gemm", "tcgen05", "fp8", preset="library")
     index = np.arange(0, space.size, space.size // 500)
-    from dse.kernel import get_kernel
+    from dse.kernels.registry import get_kernel
 
     kernel = get_kernel("gemm")
     columns = {name: values.astype(np.float32) for name, values in space.rows(index).items()}

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from cli_run import answer, json_answer
 
-from dse.problem import gemm_problem
+from dse.kernels.gemm import gemm_problem
 from dse.schedule_text import parse_schedule
 from dse.studies.portfolio.decision_tree import Leaf, Split
 from dse.studies.portfolio.dispatch import Dispatch, Loss, Rule, between_shapes, features_of

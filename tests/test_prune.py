@@ -16,7 +16,7 @@ from dse.candidate_files import listed_entries, read_entries
 from dse.candidates import read_candidates
 from dse.content.gpu import load_gpu
 from dse.errors import UserError
-from dse.problem import gemm_problem
+from dse.kernels.gemm import gemm_problem
 from dse.rank import rank_candidates
 from dse.studies.benchmark.prune import error_scale, expected_retained, kept_count, prune
 from dse.studies.benchmark.subset_file import subset_text

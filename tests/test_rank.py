@@ -9,7 +9,7 @@ from cli_run import answer, json_answer
 from dse import rank
 from dse.cli import main
 from dse.errors import UserError
-from dse.problem import gemm_problem
+from dse.kernels.gemm import gemm_problem
 from dse.triton_config import TritonConfig, TritonGpu, config_of, schedule_of
 
 SHAPE = "4096x4096x4096"

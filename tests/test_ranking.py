@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dse.cli import Parser, validate_schedules
 from dse.content.gpu import load_gpu
 from dse.errors import UserError
-from dse.problem import GemmProblem
+from dse.kernels.gemm import GemmProblem
 from dse.schedule_text import parse_schedule
 from dse.validation.ranking import KEPT_PERCENT, gains, rank_measured, rank_quality
 from dse.validation.schedule_tables import read_cute_sweep, read_cutlass_sweep, read_schedule_table

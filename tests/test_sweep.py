@@ -13,7 +13,7 @@ from dse.errors import UserError
 from dse.executors.serial import SerialExecutor
 from dse.executors.worker import ChunkRunner, cut, tasks
 from dse.job import SweepJob
-from dse.problem import gemm_problem
+from dse.kernels.gemm import gemm_problem
 from dse.rows import evaluate_rows
 from dse.state import BoundsKeeper, Collector, SweepState
 from dse.sweep import run_sweep

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dse.candidates import read_candidates
 from dse.errors import UserError
-from dse.problem import gemm_problem
+from dse.kernels.gemm import gemm_problem
 from dse.schedule_text import FIELDS, parse_schedule
 from dse.tilelang_config import (
     POLICIES,

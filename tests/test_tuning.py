@@ -7,8 +7,8 @@ import pytest
 
 from dse import load_gpu, load_space, sweep
 from dse.errors import UserError
+from dse.kernels.gemm import gemm_problem
 from dse.paired import paired_costs
-from dse.problem import gemm_problem
 from dse.schedule_set import CPU_BLOCK_LANES, DECIDES_WHAT_FITS, fitting, listed
 from dse.schedule_text import parse_schedule
 from dse.tuning import tune

@@ -15,7 +15,7 @@ from dse.cli import main
 from dse.content import load_gpu
 from dse.content.space import load_space
 from dse.errors import UserError
-from dse.problem import GemmProblem
+from dse.kernels.gemm import GemmProblem
 from dse.validation.deal import deal_pairs
 from dse.validation.measured import load_measured_gemm
 from dse.validation.roofline_fit import FittedRoofline, fit_roofline

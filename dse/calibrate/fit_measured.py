@@ -15,7 +15,7 @@ from ..best_schedule import preset_of
 from ..content.gpu import GpuFile
 from ..content.space import load_space
 from ..errors import UserError
-from ..kernel import get_kernel
+from ..kernels.registry import get_kernel
 from ..schedule_set import fitting
 from ..schedule_text import FIELDS
 from .latency_matrix import stack_problems

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import UserError, unknown
-from ..problem import GemmProblem, checked
+from ..kernels.gemm import GemmProblem
 from ..schedule_text import FIELDS
 
 TRAIN_PART, TEST_PART = "fit", "check"
@@ -28,10 +28,10 @@ class Measurements:
         m, n, k, batch: int64, dimensions of out[b] = A[b] (m x k) B[b] (k x n).
         latency_s: float64, one kernel.
         dtype, out_dtype: text, keys of `dse.content.dtypes.DTYPE_BYTES`: of A and B, and of the output.
-        layout: text, a key of `dse.problem.LAYOUTS`.
+        layout: text, a key of `dse.kernels.gemm.LAYOUTS`.
         beta: bool, whether C is read and added.
         quantise_a: bool, whether kernels that make a narrow A of a wide one were timed with it.
-        cache: text, a key of `dse.problem.CACHE_STATES`: what L2 held when the kernel started.
+        cache: text, a key of `dse.kernels.gemm.CACHE_STATES`: what L2 held when the kernel started.
         source: text, who measured it: a framework, a kernel, a file.
         system: text, the GPU's name, "" where the file does not say.
         part: text, "fit" (train), "check" (test) or "report" (neither), "" where the file does not say.
@@ -170,7 +170,7 @@ def measurements(
     **columns: Any,
 ) -> Measurements:
     """Measurements from arrays; what is one value for all rows may be given as that value, what is left out has the
-    default of `dse.problem.GemmProblem`.
+    default of `dse.kernels.gemm.GemmProblem`.
 
     Raises:
         UserError: a dimension, type, layout or cache state that the model does not take, or a latency that is no time;
@@ -198,7 +198,7 @@ def measurements(
     )
     for row, (problem, seconds) in enumerate(zip(made.problems(), made.latency_s, strict=True)):
         try:
-            checked(problem)
+            problem.checked()
         except UserError as error:
             raise UserError(f"row {row}: {error}") from None
         if not (math.isfinite(seconds) and seconds > 0):

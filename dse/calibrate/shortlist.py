@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernel import Kernel
+from ..kernels.registry import Kernel
 from .latency_matrix import ScheduleGroup, compiled_apart, problem_batches, runnable_latency_s
 
 LEADERS = 6  # fastest schedules a problem that are kept, whatever their kind

@@ -117,7 +117,7 @@ def volume_line(volume: "Hypervolume", objectives: list[str]) -> str:
 
 
 def _quantity(name: str, value: float) -> str:
-    from ..kernel import OBJECTIVES
+    from ..objectives import OBJECTIVES
     from ..text import quantity_text
 
     unit = OBJECTIVES[name][0] if name in OBJECTIVES else "1"

@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Chooses, writes and prints."""
     from ..figure_file import check_figure_path
-    from ..kernel import get_kernel
+    from ..kernels.registry import get_kernel
     from ..progress import make_reporter
     from ..studies.answer_folder import free_folder, new_folder, without_litter
     from ..studies.portfolio.figure import draw_portfolio

@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Sweeps one shape or many and prints what was found; exit code 1 where nothing can run for one of them."""
     from ..api import shape_rows
     from ..content.files import home_expanded
-    from ..kernel import get_kernel
+    from ..kernels.registry import get_kernel
 
     get_kernel(arguments.kernel)
     if bool(arguments.shape) == bool(arguments.shapes):

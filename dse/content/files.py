@@ -17,9 +17,13 @@ VARIABLE = "DSE_PATH"
 
 def content_roots() -> tuple[Path, ...]:
     """Folders that hold `hardware`, `spaces` and `studies`: the user's (`DSE_PATH`), then the package's own."""
-    own = [home_expanded(part) for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part]
     packaged = PACKAGE / "_content"
-    return (*own, packaged if packaged.is_dir() else PACKAGE.parent)
+    return (*user_roots(), packaged if packaged.is_dir() else PACKAGE.parent)
+
+
+def user_roots() -> tuple[Path, ...]:
+    """The user's own folders among them, as `DSE_PATH` names them."""
+    return tuple(home_expanded(part) for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part)
 
 
 def content_files(folder: str, suffix: str = ".toml", skip: Path | None = None) -> dict[str, Path]:

@@ -84,6 +84,24 @@ def list_spaces() -> tuple[SpaceEntry, ...]:
     return tuple(entries)
 
 
+def space_families(kernel: str) -> tuple[str, ...]:
+    """The families for which a kernel has space files, sorted; none of a kernel that has no spaces."""
+    return tuple(_family_files(kernel))
+
+
+def schedule_fields(kernel: str) -> dict[str, dict[str, Any]]:
+    """What `spaces/<kernel>/_fields.toml` says of every schedule field, in its order: text, and where they apply unit,
+    default, names of the values 0, 1, ..., and in_bytes.
+
+    Raises:
+        UserError: no such kernel, or it has no such file.
+    """
+    files = content_files(f"spaces/{kernel}")
+    if "_fields" not in files:
+        raise unknown("kernel", kernel, _kernels(), "a kernel's spaces need a file _fields.toml beside them")
+    return read_toml(files["_fields"])
+
+
 def _kernels() -> list[str]:
     folders = [root / "spaces" for root in content_roots()]
     return sorted({child.name for folder in folders if folder.is_dir() for child in folder.iterdir() if child.is_dir()})
@@ -147,7 +165,7 @@ def _load_file(path: Path, dtype: str, below: tuple[Path, ...]) -> Space:
 def _merge(content: dict[str, Any], path: Path, base: Space | None, dtype: str, problems: Problems) -> Space:
     kernel = base.kernel if base else content["kernel"]
     family = base.family if base else content["family"]
-    known = _schedule_fields(kernel)
+    known = schedule_fields(kernel)
     codes = {field: tuple(about["names"]) for field, about in known.items() if "names" in about}
     axes = {axis.name: axis for axis in base.axes} if base else {}
     for place, table in enumerate(content.get("axis", [])):
@@ -177,13 +195,6 @@ def _merge(content: dict[str, Any], path: Path, base: Space | None, dtype: str, 
     return Space(name, kernel, family, dtype, tuple(axes.values()), fixed, codes, presets)
 
 
-def _schedule_fields(kernel: str) -> dict[str, dict[str, Any]]:
-    files = content_files(f"spaces/{kernel}")
-    if "_fields" not in files:
-        raise unknown("kernel", kernel, _kernels(), "a kernel's spaces need a file _fields.toml beside them")
-    return read_toml(files["_fields"])
-
-
 def _restrict_to_preset(space: Space, preset: str) -> Space:
     if preset not in space.presets:
         raise unknown(f"preset of the space {space.name}", preset, space.presets)
@@ -193,7 +204,7 @@ def _restrict_to_preset(space: Space, preset: str) -> Space:
 def _restrict(space: Space, restrictions: Restrictions) -> Space:
     if not restrictions:
         return space
-    in_bytes = {field for field, about in _schedule_fields(space.kernel).items() if about.get("in_bytes")}
+    in_bytes = {field for field, about in schedule_fields(space.kernel).items() if about.get("in_bytes")}
     size = DTYPE_BYTES[space.dtype]
     return space.restrict(
         {name: _in_elements(wanted, size) if name in in_bytes else wanted for name, wanted in restrictions.items()}

@@ -90,7 +90,7 @@ def tile_program(problem: Any, schedule: Mapping[str, int], gpu: Any, cost: Mapp
     """The times of one GEMM schedule.
 
     Args:
-        problem: the user's problem (`dse.problem.GemmProblem`).
+        problem: the user's problem (`dse.kernels.gemm.GemmProblem`).
         schedule: a complete schedule that fits, field -> number.
         gpu: the model's record of the GPU.
         cost: the schedule's cost columns, as the model has them (`Explanation.cost`).

@@ -7,7 +7,7 @@ from ..content.dtypes import DTYPE_BYTES
 from .nearest import SAME_SHARE, Nearest
 
 if TYPE_CHECKING:
-    from ..problem import GemmProblem
+    from ..kernels.gemm import GemmProblem
 
 SHOWN_NUMBERS = 4
 DIMENSIONS = ("m", "n", "k")

@@ -169,7 +169,7 @@ def label_of(job: "SweepJob", level: float = LEVEL, table: ResidualTable | None 
     Raises:
         UserError: a level that is not allowed.
     """
-    from ..problem import GemmProblem
+    from ..kernels.gemm import GemmProblem
 
     if not 0.0 < level <= 0.99:
         raise UserError(f"level = {level}: above 0, at most 0.99")

@@ -12,7 +12,7 @@ from ..candidates import read_candidates
 from ..content.files import home_expanded
 from ..content.gpu import GpuFile
 from ..errors import UserError
-from ..problem import LAYOUTS, GemmProblem, checked
+from ..kernels.gemm import LAYOUTS, GemmProblem
 from ..schedule_text import distinct_raster, parse_schedule
 from ..triton_config import TritonGpu
 
@@ -162,7 +162,7 @@ def read_cute_sweep(path: str | Path) -> list[MeasuredSchedules]:
         at = {name: int(_positive(path, line, row, name)) for name in CUTE_NUMBERS}
         layout = layouts[float(row["a_major"] == "k"), float(row["b_major"] == "k")]
         sizes = (at["M"], at["N"], at["K"])
-        problem = checked(GemmProblem(*sizes, dtype="fp16", out_dtype="fp16", layout=layout, cache="warm"))
+        problem = GemmProblem(*sizes, dtype="fp16", out_dtype="fp16", layout=layout, cache="warm").checked()
         columns = -(-at["N"] // at["cta_n"])
         panel = next(width for more_than, width in CUTE_PANELS if columns > more_than)
         name = (
@@ -175,7 +175,7 @@ def read_cute_sweep(path: str | Path) -> list[MeasuredSchedules]:
 
 
 def _cutlass_problem(size: int, measured: Mapping[str, Sequence[float]]) -> MeasuredSchedules:
-    problem = checked(GemmProblem(size, size, size, layout="tt", cache="warm"))
+    problem = GemmProblem(size, size, size, layout="tt", cache="warm").checked()
     rows = []
     for name, latencies in measured.items():
         tile, _, raster, swizzle = name.split()
@@ -196,7 +196,7 @@ def _problem_of(path: str | Path, line: int, row: Mapping[str, str], problem: Ge
     given = [name for name in ("m", "n", "k") if name in row]
     if len(given) == 3:
         m, n, k = (int(_positive(path, line, row, name)) for name in given)
-        return checked(replace(problem, m=m, n=n, k=k))
+        return replace(problem, m=m, n=n, k=k).checked()
     if given:
         raise UserError(f"{path} has a column {given[0]} but not all of m, n, k: give all three, or none and a shape")
     if not sized:

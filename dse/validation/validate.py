@@ -12,8 +12,8 @@ from ..content.dtypes import DTYPE_BYTES
 from ..content.gpu import GpuFile, load_gpu
 from ..content.space import load_space
 from ..errors import UserError, unknown
+from ..kernels.gemm import GemmProblem
 from ..latency_bucket import latency_bucket
-from ..problem import GemmProblem, checked
 from ..schedule_text import format_schedule
 from ..shape_class import shape_classes
 from . import nvmatmul
@@ -213,7 +213,7 @@ def _validate(
 
 def _problem(dtype: str, quantise_a: bool, *sizes: float) -> GemmProblem:
     whole = (int(size) if size == int(size) else size for size in sizes)
-    return checked(GemmProblem(*whole, dtype=dtype, quantise_a=quantise_a))  # type: ignore[arg-type]
+    return GemmProblem(*whole, dtype=dtype, quantise_a=quantise_a).checked()  # type: ignore[arg-type]
 
 
 def _same_tile(chosen: Mapping[str, np.ndarray], tile: np.ndarray) -> float:

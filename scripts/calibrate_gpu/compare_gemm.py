@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from dse.content.gpu import GpuFile, load_gpu
 from dse.errors import UserError
-from dse.problem import GemmProblem, checked
+from dse.kernels.gemm import GemmProblem
 from dse.rank import rank_candidates
 from scripts.calibrate_gpu.agreement import agreement
 from scripts.calibrate_gpu.schedules import OPTIONS
@@ -114,7 +114,7 @@ def _by_shape(rows: "pd.DataFrame") -> list[tuple[GemmProblem, "pd.DataFrame"]]:
     """The rows of each shape and type, in the order of their first rows."""
     places: dict[GemmProblem, list[int]] = {}
     for at, row in enumerate(rows[["m", "n", "k", "dtype"]].to_dict("records")):
-        problem = checked(GemmProblem(m=int(row["m"]), n=int(row["n"]), k=int(row["k"]), dtype=str(row["dtype"])))
+        problem = GemmProblem(m=int(row["m"]), n=int(row["n"]), k=int(row["k"]), dtype=str(row["dtype"])).checked()
         places.setdefault(problem, []).append(at)
     return [(problem, rows.iloc[own]) for problem, own in places.items()]
 

@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from dse.content.gpu import load_gpu
 from dse.errors import UserError
-from dse.problem import GemmProblem, gemm_problem
+from dse.kernels.gemm import GemmProblem, gemm_problem
 from scripts.calibrate_gpu.ncu import METRICS, combine, ncu_command, parse_ncu
 from scripts.calibrate_gpu.schedules import OPTIONS, Planned, plan
 

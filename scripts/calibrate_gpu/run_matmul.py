@@ -8,7 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
-from dse.problem import GemmProblem
+from dse.kernels.gemm import GemmProblem
 
 from . import triton_matmul
 from .schedules import Planned

@@ -12,7 +12,7 @@ from dse.candidates import read_candidates
 from dse.content.files import home_expanded
 from dse.content.gpu import GpuFile
 from dse.errors import UserError
-from dse.problem import GemmProblem
+from dse.kernels.gemm import GemmProblem
 from dse.schedule_text import FIELDS
 from dse.triton_config import TritonConfig, TritonGpu, config_of
 

@@ -15,7 +15,7 @@ from typing import Any
 from ...content.dtypes import default_accumulator
 from ...cutlass_call import ACCUMULATORS, narrowed_panel
 from ...errors import UserError, unknown
-from ...problem import GemmProblem
+from ...kernels.gemm import GemmProblem
 from ...schedule_text import EPILOGUES, FIELDS, distinct_raster
 from .entry import Content, Entry, Named, ReadOptions, problem_at, seconds, whole
 

@@ -10,7 +10,7 @@ from ...content.dtypes import DTYPE_BYTES
 from ...content.gpu import GpuFile
 from ...content.shapes import DIMENSION_MAX
 from ...errors import UserError, unknown
-from ...problem import GemmProblem, checked
+from ...kernels.gemm import GemmProblem
 from ...schedule_text import FIELDS
 from ..measurements import PROBLEM_COLUMNS, Measurements, measurements
 
@@ -35,7 +35,7 @@ class ReadOptions:
         gpu: the GPU that is calibrated.
         system: what the file calls it; None: the GPU's name.
         dtype: input type of rows that name none.
-        layout: operand layout of rows that name none, a key of `dse.problem.LAYOUTS`.
+        layout: operand layout of rows that name none, a key of `dse.kernels.gemm.LAYOUTS`.
         key: what each position of a Triton key is: m, n, k or "_" for anything else; None: three numbers, m, n, k.
     """
 
@@ -101,7 +101,7 @@ def problem_at(where: str, **choices: Any) -> GemmProblem:
         UserError: naming the place, the attribute, its value and what is allowed.
     """
     try:
-        return checked(GemmProblem(**choices))
+        return GemmProblem(**choices).checked()
     except UserError as error:
         raise UserError(f"{where}: {error}") from None
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...errors import UserError
-from ...problem import GemmProblem
+from ...kernels.gemm import GemmProblem
 from .entry import ReadOptions, input_and_output, problem_at, torch_dtypes, whole
 
 EXAMPLE = "--key m,n,k,_ (a position that is none of them is _)"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import UserError
-from ...problem import GemmProblem
+from ...kernels.gemm import GemmProblem
 from ...triton_config import config_from, is_triton
 from .entry import Content, Entry, Named, ReadOptions, Shape, input_and_output, problem_at, seconds, torch_dtypes
 from .triton_cache import named_by

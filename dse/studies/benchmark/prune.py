@@ -8,8 +8,8 @@ import numpy as np
 
 from ...content.gpu import GpuFile
 from ...errors import UserError
+from ...kernels.gemm import GemmProblem
 from ...latency_bucket import BUCKET_EDGES_US, BUCKETS
-from ...problem import GemmProblem
 from ...rank import Ranked, rank_entries
 from ...trust import TrustLabel, packaged_residuals
 from ...trust.within_shape import WithinShape, draw_log_latencies, packaged_within_shape

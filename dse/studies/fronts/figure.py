@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import UserError
 from ...figure_file import COLOURS, drawn
-from ...kernel import OBJECTIVES
+from ...objectives import OBJECTIVES
 from ...schedule_text import launch_label
 from ...text import unit_scale
 

@@ -13,8 +13,8 @@ import numpy as np
 from ...errors import UserError
 from ...front import PIVOT_COUNT, choose_pivots, non_dominated
 from ...job import as_float32
+from ...kernels.gemm import GemmProblem
 from ...platform import usable_cores
-from ...problem import GemmProblem
 from ...progress import Progress, Snapshot, reporter
 from ...schedule_set import ScheduleSet, listed
 

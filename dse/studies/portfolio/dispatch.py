@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ...problem import GemmProblem
+from ...kernels.gemm import GemmProblem
 from ...schedule_text import format_schedule, launch_label, raster_label
 from .decision_tree import Leaf, Tree, decide, leaves, optimal_tree, worst_of
 from .kernel_matrix import Variants

@@ -22,8 +22,8 @@ import numpy as np
 
 from ...errors import UserError
 from ...job import as_float32
+from ...kernels.gemm import GemmProblem
 from ...platform import usable_cores
-from ...problem import GemmProblem
 from ...progress import Progress, Snapshot, reporter
 from ...schedule_set import ScheduleSet, listed
 

@@ -14,7 +14,7 @@ from ...content.gpu import GpuFile
 from ...content.space import load_space
 from ...errors import UserError
 from ...job import SweepJob
-from ...problem import GemmProblem
+from ...kernels.gemm import GemmProblem
 from ...progress import Progress
 from ...rows import evaluate_schedules
 from ...schedule_text import FIELDS

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 
-from ...problem import GemmProblem
+from ...kernels.gemm import GemmProblem
 from .decision_tree import Leaf, Split, Tree, leaves
 from .dispatch import Dispatch, Rule
 

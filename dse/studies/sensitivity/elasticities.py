@@ -107,7 +107,7 @@ def elasticities(
     """Elasticities of one schedule's latency with regard to every number of its GPU.
 
     Args:
-        problem: the user's problem (`dse.problem.GemmProblem`).
+        problem: the user's problem (`dse.kernels.gemm.GemmProblem`).
         schedule: a complete schedule, field -> number.
         gpu: the model's record, `GpuFile.bind(...)`, `Question.bound` or `SweepJob.gpu`.
         bottlenecks: whether the distance to the next bottleneck is looked for (most of the time that this takes).

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...columns import cost_columns, in_order
-from ...kernel import Kernel, get_kernel
+from ...kernels.registry import Kernel, get_kernel
 from ...platform import configure_jax
 
 LANES = 1024  # one compiled shape

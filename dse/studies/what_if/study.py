@@ -11,7 +11,7 @@ from ...content.hardware_axis import HardwareAxis, parse_vary
 from ...content.space import load_space
 from ...content.study import REFINEMENTS, Study
 from ...errors import UserError, unknown
-from ...kernel import get_kernel
+from ...kernels.registry import get_kernel
 from ...progress import Progress
 from ...question import Question, ask
 from ...restrict import Restrictions, parse_axes

@@ -1,0 +1,209 @@
+"""The registered kernels: one file each in this folder, imported by name when it is asked for.
+
+A kernel's file, `dse/kernels/<name>.py`, holds two things:
+
+1. The user's problem: a frozen dataclass that satisfies `dse.kernels.problem.Problem`, usually by inheriting
+   `KernelProblem`:
+
+       @dataclass(frozen=True)
+       class SoftmaxProblem(KernelProblem):
+           \"\"\"...\"\"\"
+           kernel: ClassVar[str] = "softmax"
+           NAME: ClassVar[str] = "softmax"
+           SIZES: ClassVar[tuple[str, ...]] = ("rows", "cols")       # the shape is ROWSxCOLS
+           CHOICES: ClassVar[tuple[Choice, ...]] = (OUT_DTYPE, Choice("warm", "the input is in L2", bool))
+
+           rows: int
+           cols: int
+           dtype: str = "bf16"
+           out_dtype: str = "bf16"
+           warm: bool = False
+
+           def arrays(self, float_dtype: Any = np.float32) -> "Rows": ...       # imports jaxmodel inside
+           @property
+           def flop(self) -> float: ...
+           def compulsory_bytes(self, gpu: Any) -> float: ...
+
+   A choice becomes an option of the command line (`--warm`, `--warm false`), an argument in Python (`warm=True`) and a
+   column of shape lists. Choices of the same name share one option, so they should mean the same thing.
+
+2. `KERNELS`, the entries:
+
+       KERNELS = (
+           Kernel("softmax", "softmax", SoftmaxProblem, "jaxmodel.kernels.rows_types:RowSchedule",
+                  "jaxmodel.kernels.softmax:cost", tensor_cores=False),
+       )
+
+   The schedule's record and the cost function are named as "module:attribute", so that a problem can be read without
+   importing jax.
+
+Then one line here, in `FILES`, says which file holds the kernel. A kernel in a folder `kernels` of `DSE_PATH` needs no
+line: there the file's name is the kernel's.
+
+Beside it stand `spaces/<name>/_fields.toml`, which declares every field of the schedule record, in its order (`text`;
+where they apply `unit`, "1" if left out, `default`, `names` of the values 0, 1, ..., `in_bytes`), and
+`spaces/<name>/<family>.toml`, a file an instruction family; a kernel without tensor instructions (`tensor_cores=False`)
+calls its family as it likes, e.g. `simt`. From these come `dse sweep <name>`, schedules as text (`field=value` words),
+result columns, run folders, `explain`, `rank`, `search`, `top` and `front`.
+
+What a kernel may add, each named as "module:attribute" (see `Kernel`): words of its own for schedules, one name for
+launch orders that are the same, numbers for reasons, remarks for `explain`.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from ..content.files import user_roots
+from ..errors import UserError, unknown
+from . import with_user_folders
+from .choice import Choice
+from .problem import Problem
+
+FILES: dict[str, str] = {  # kernel -> the file of this folder that holds it
+    "gemm": "gemm",
+}
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel of the engine, a `dse.job.CostModel`: hashable, picklable, and free of jax until it computes.
+
+    Attributes:
+        name: as on the command line and in folder names.
+        title: as heads say it, "GEMM".
+        problem: class of the user's problem.
+        schedule_record: "module:attribute" of the schedule's pytree record; its fields are the schedule's.
+        cost_function: "module:attribute" of `cost(problem, schedule, gpu) -> Cost`.
+        compiled_fields: fields that decide what has to be computed at all: a sweep compiles the model once for each
+            value of theirs that the space holds apart, see `Space.split`.
+        tensor_cores: whether it runs tensor instructions. Without them its spaces' families are no instruction
+            families, any GPU has them, and the roof is that of the CUDA cores.
+        words: of a `dse.schedule_words.Words`: how its schedules are written; "": `field=value`.
+        one_order: of a `dse.any_order.OneOrder`, where different launch orders of a space may be the same on a small
+            grid; "": they never are.
+        reason_numbers: of `(reason, problem, schedule, cost, gpu) -> str`, the numbers of reasons that are its own.
+        advice: of `(schedule, cost, roof) -> [(share of the latency, remark)]`, more remarks for `explain`.
+    """
+
+    name: str
+    title: str
+    problem: type[Any]
+    schedule_record: str
+    cost_function: str
+    compiled_fields: tuple[str, ...] = ()
+    tensor_cores: bool = True
+    words: str = ""
+    one_order: str = ""
+    reason_numbers: str = ""
+    advice: str = ""
+
+    @property
+    def schedule_fields(self) -> tuple[str, ...]:
+        """Names of the schedule's fields, in the order of its record."""
+        return _record_fields(self.schedule_record)
+
+    def schedule(self, columns: Mapping[str, Any]) -> Any:
+        """The model's schedule record from one array (or number) a field."""
+        return attribute(self.schedule_record)(**{name: columns[name] for name in self.schedule_fields})
+
+    def cost(self, problem: Any, schedule: Any, gpu: Any) -> Any:
+        """The model. Problem, schedule and GPU are the model's records."""
+        return attribute(self.cost_function)(problem, schedule, gpu)
+
+    def problem_of(self, content: Mapping[str, Any]) -> Any:
+        """The problem whose attributes these are, as `dataclasses.asdict` or JSON has them.
+
+        Raises:
+            TypeError: an attribute is missing or none of the problem's.
+        """
+        return self.problem(**{name: _hashable(value) for name, value in content.items()})
+
+
+def kernel_names() -> tuple[str, ...]:
+    """Every kernel that `get_kernel` knows: those of `FILES`, then the user's own."""
+    own = sorted({path.stem for path in _user_files() if not path.name.startswith("_")})
+    return tuple(dict.fromkeys((*FILES, *own)))
+
+
+def get_kernel(name: str) -> Kernel:
+    """The kernel of that name.
+
+    Raises:
+        UserError: naming the known ones; or a user's file that cannot be imported or lacks the kernel.
+    """
+    names = kernel_names()
+    if name not in names:
+        raise unknown("kernel", name, names)
+    with_user_folders()
+    file = FILES.get(name, name)
+    try:
+        kernels = import_module(f".{file}", __package__).KERNELS
+    except Exception as error:
+        if name in FILES:
+            raise
+        raise UserError(
+            f"the file kernels/{name}.py in DSE_PATH cannot be used: {type(error).__name__}: {error}"
+        ) from error
+    found = next((kernel for kernel in kernels if kernel.name == name), None)
+    if found is None:
+        raise UserError(f"kernels/{file}.py holds {', '.join(k.name for k in kernels)}, not {name}: see KERNELS there")
+    return found
+
+
+def kernel_of(problem: Problem) -> Kernel:
+    """The kernel that a problem is of."""
+    return get_kernel(problem.kernel)
+
+
+def choices_by_option(names: Iterable[str] | None = None) -> dict[str, dict[str, Choice]]:
+    """Option -> kernel -> its choice of that option.
+
+    Args:
+        names: of kernels; None: all.
+    """
+    found: dict[str, dict[str, Choice]] = {}
+    for name in kernel_names() if names is None else names:
+        for choice in get_kernel(name).problem.CHOICES:
+            found.setdefault(choice.option, {})[name] = choice
+    return found
+
+
+def check_choices(kernel: Kernel, given: Iterable[str]) -> None:
+    """Raises where a name is no choice of the kernel's, saying whose it is.
+
+    Raises:
+        UserError: "--layout is a choice of gemm; softmax has --warm".
+    """
+    own = {choice.name: choice.option for choice in kernel.problem.CHOICES}
+    for name in given:
+        if name in own:
+            continue
+        for option, kernels in choices_by_option().items():
+            if name in {choice.name for choice in kernels.values()}:
+                has = f"{kernel.name} has {', '.join(own.values())}" if own else f"{kernel.name} has none"
+                raise UserError(f"{option} is a choice of {', '.join(kernels)}; {has}")
+        raise unknown(f"choice of {kernel.name}", name, own)
+
+
+@lru_cache(maxsize=256)
+def attribute(path: str) -> Any:
+    """What "module:attribute" names, imported now."""
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)
+
+
+@lru_cache(maxsize=256)
+def _record_fields(path: str) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(attribute(path)))
+
+
+def _user_files() -> list[Path]:
+    return [path for root in user_roots() for path in sorted((root / "kernels").glob("*.py"))]
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(_hashable(entry) for entry in value) if isinstance(value, (list, tuple)) else value
