@@ -28,6 +28,8 @@ class Reason(IntEnum):
     EPILOGUE = 14
     TILE_COUNT = 15
     SAME_ORDER = 16
+    VECTOR = 17
+    ROW_PARTS = 18
 
 
 ADVICE: dict[Reason, str] = {
@@ -48,6 +50,8 @@ ADVICE: dict[Reason, str] = {
     Reason.EPILOGUE: "an overlapped epilogue needs a second tile in the same CTA: use a persistent or stream-K launch",
     Reason.TILE_COUNT: "2^24 tiles or more: larger tiles, or split the problem",
     Reason.SAME_ORDER: "same launch order as a smaller swizzle or the other raster axis, kept once",
+    Reason.VECTOR: "rows do not start at multiples of the vector: a smaller vector_bytes, or pad the rows",
+    Reason.ROW_PARTS: "too many threads, rows or parts for these rows: fewer rows_per_cta or splits",
 }
 
 
