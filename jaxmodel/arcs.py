@@ -19,13 +19,15 @@ class Arc:
 
     `distance` is a Python int, which may be negative (the source runs ahead), or an array of whole numbers, each at
     least 1: a buffer's capacity that differs between candidates. Pass the same array object wherever the same capacity
-    is meant: cycles are merged by it.
+    is meant: cycles are merged by it. An arc `at_ends` follows from others except where those reach past the first or
+    the last iteration; it is in no cycle.
     """
 
     source: str
     target: str
     weight_s: Floats
     distance: Floats | int = 0
+    at_ends: bool = False
 
 
 def dependency_arc(source: str, target: str, weight_s: Floats, distance: int = 0) -> Arc:
@@ -50,16 +52,21 @@ def engine_arcs(order: Sequence[tuple[str, int]], held_s: Mapping[str, Floats]) 
 
     Returns:
         p_i -> p_{i+1} of weight held_s(p_i) and distance [wraps] + k_{i+1} - k_i, k the iterations. Where they differ,
-        every action also follows itself: this adds nothing to long loops but holds at a loop's ends.
+        the loop's first and last rounds lack some actions, so those of one k also follow each other (`at_ends`).
     """
-    arcs = []
-    for position, (action, ahead) in enumerate(order):
-        follower, follower_ahead = order[(position + 1) % len(order)]
-        wraps = int(position + 1 == len(order))
-        arcs.append(Arc(action, follower, held_s[action], wraps + follower_ahead - ahead))
-    if len({ahead for _, ahead in order}) > 1:
-        arcs += [Arc(action, action, held_s[action], 1) for action, _ in order]
-    return arcs
+    ahead = {k for _, k in order}
+    if len(ahead) == 1:
+        return _round(order, held_s)
+    parts = [_round([(action, 0) for action, k in order if k == part], held_s, at_ends=True) for part in sorted(ahead)]
+    return sum(parts, _round(order, held_s))
+
+
+def _round(order: Sequence[tuple[str, int]], held_s: Mapping[str, Floats], at_ends: bool = False) -> list[Arc]:
+    followers = [*order[1:], (order[0][0], order[0][1] + 1)]
+    return [
+        Arc(action, follower, held_s[action], follower_ahead - ahead, at_ends)
+        for (action, ahead), (follower, follower_ahead) in zip(order, followers, strict=True)
+    ]
 
 
 def legal_orders(engine: Sequence[tuple[str, int]], arcs: Sequence[Arc]) -> list[tuple[tuple[str, int], ...]]:
@@ -84,6 +91,7 @@ def legal_orders(engine: Sequence[tuple[str, int]], arcs: Sequence[Arc]) -> list
 
 def cycle_without_distance(arcs: Sequence[Arc]) -> list[str]:
     """Actions along a cycle whose distances add up to 0 or less, arrays counted as 1; empty if there is none."""
+    # Bellman and Ford's search for a negative cycle, every distance made a little smaller so that 0 is negative too.
     count = len({name for arc in arcs for name in (arc.source, arc.target)}) + 1
     least = dict.fromkeys((name for arc in arcs for name in (arc.source, arc.target)), 0)
     came_from: dict[str, str] = {}

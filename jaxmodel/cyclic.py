@@ -1,17 +1,15 @@
 """Cyclic schedules: the initiation interval and the finite time of a loop of actions that wait for each other.
 
-A loop body is a set of named actions. An `Arc` says start(target, i) >= start(source, i - distance) + weight_s for
-every iteration i; dependencies, buffers and in-order engines are all arcs. In the long run an iteration takes the
-**minimum initiation interval**, the largest weight / distance over the cycles of arcs (a cycle of weight w and distance
-d says that an action starts at least w after its own start d iterations ago). A finite loop takes `loop_times`.
+In the long run an iteration takes the **minimum initiation interval**, the largest weight / distance over the cycles of
+`arcs`: a cycle of weight w and distance d says that an action starts at least w after its own start d iterations ago.
+A finite loop takes `loop_times`. Both are elementwise over candidates, differentiable, without a loop.
 
-Which arcs there are is static, Python's; the numbers on them are arrays, one element a candidate. Cycles are found at
-trace time by eliminating one action after the other: a path of arcs through the eliminated action becomes one arc, and
-of several arcs with the same ends and the same distance only the heaviest stays. So what runs is a few dozen additions
-and maxima, with no loop and no gather, and it is differentiable.
+Measured against the loop unrolled: the interval is exact, and so is the time of a load and a computation.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from graphlib import TopologicalSorter
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -19,47 +17,20 @@ import jax.numpy as jnp
 from ._exact import floor_div
 from .arcs import Arc as Arc
 from .arcs import buffer_arc as buffer_arc
-from .arcs import cycle_without_distance
 from .arcs import dependency_arc as dependency_arc
 from .arcs import engine_arcs as engine_arcs
 from .arcs import legal_orders as legal_orders
+from .cycles import Cycle as Cycle
+from .cycles import cycles as cycles
 from .types import Array, Bools, Floats
 
-
-class Cycle(NamedTuple):
-    """The heaviest cycle of one distance: seconds and iterations, arrays or numbers."""
-
-    weight_s: Floats
-    distance: Floats | int
-
-
-def cycles(arcs: Sequence[Arc]) -> tuple[Cycle, ...]:
-    """For every distance that a cycle of `arcs` has, the heaviest cycle of it (empty without cycles).
-
-    Distances are told apart by their static part and by the array objects in them. Every simple cycle is covered; the
-    rest are closed walks, joined of simple cycles, and bind nothing new in the long run.
-
-    Raises:
-        ValueError: naming the actions, if a cycle's distance cannot be positive (arrays counted as 1): it would wait
-            for itself. An array's cycle with negative static parts is legal here; see `deadlocks`.
-    """
-    stuck = cycle_without_distance(arcs)
-    if stuck:
-        raise ValueError(
-            f"the actions {' -> '.join(stuck)} wait for each other within one iteration: the distances of these arcs "
-            "add up to 0 or less; give one of them a distance of 1 or more, or order the engine otherwise"
-        )
-    arrays = {id(arc.distance): arc.distance for arc in arcs if not isinstance(arc.distance, int)}
-    found: dict[_Label, Array] = {}
-    for label, weight_s in _eliminate(_graph(arcs)):
-        _keep_heaviest(found, label, weight_s)
-    return tuple(Cycle(weight_s, _distance(label, arrays)) for label, weight_s in sorted(found.items(), key=_by_label))
+NEVER_S = 1e9  # an arc that is not there weighs less by this
 
 
 def initiation_interval(arcs: Sequence[Arc]) -> Floats:
     """Seconds an iteration in the long run: the largest weight / distance over all cycles, at least 0.
 
-    Where a candidate `deadlocks`, its distance is taken as 1. Raises ValueError as `cycles`.
+    Where a candidate `deadlocks`, distances below 1 count as 1. Raises ValueError as `cycles`.
     """
     interval_s = 0.0
     for cycle in cycles(arcs):
@@ -77,7 +48,7 @@ def deadlocks(arcs: Sequence[Arc]) -> Bools:
 
 def best_order(alternatives: Sequence[Sequence[Arc]]) -> tuple[Floats, Array]:
     """The least initiation interval over alternative sets of arcs (one an order), and the index of the first of them
-    that has it, each candidate on its own."""
+    that has it, each candidate on its own. `alternatives` must hold at least one."""
     best_s, best = initiation_interval(alternatives[0]), jnp.int32(0)
     for index, arcs in enumerate(alternatives[1:], start=1):
         interval_s = initiation_interval(arcs)
@@ -89,8 +60,8 @@ def best_order(alternatives: Sequence[Sequence[Arc]]) -> tuple[Floats, Array]:
 class LoopTimes(NamedTuple):
     """Seconds of a finite loop. total_s = span_s + loop_s, from the first action's start to the last one's end."""
 
-    span_s: Floats  # one iteration alone
-    interval_s: Floats  # an iteration of every resident CTA, in the long run
+    span_s: Floats  # of one iteration: filling and draining
+    interval_s: Floats  # between iterations in the long run, each of every resident CTA
     loop_s: Floats  # what all other iterations add
     total_s: Floats
 
@@ -104,19 +75,20 @@ def loop_times(
 ) -> LoopTimes:
     """A loop of N iterations, run by r CTAs side by side on one SM.
 
-    With n = N - 1, M = `resource_pace_s` and cycles (w, d) of one CTA's arcs:
+    With M = `resource_pace_s` and the cycles (w, d) of one CTA's arcs:
 
         p = max(r M, largest w with d = 1)
-        loop = (r - 1) M + n p + max over cycles of floor(n / d) max(0, w - d p)
-        span = longest path over arcs of distance <= 0, with the last action's duration
+        loop = (r - 1) M + (N - 1) p + max over cycles of floor((N - 1) / d) max(0, w - d p)
         interval = max(p, largest w / d)
 
-    For a load and a computation with s buffers this is `envelope.loop_seconds(r N, r s, ...)`.
+    and span the longest path through one iteration, its last action's duration included. Where actions run ahead
+    (arcs of negative distance) it is that of the last iteration behind a steady loop, `_span_behind_s`. For a load and
+    a computation with s buffers the loop is `envelope.loop_seconds(r N, r s, ...)`.
 
     Args:
         arcs: of one CTA; see `cycles`.
-        duration_s: of every action, service and latency: what its end is later than its start.
-        iterations: N, whole, at least 1.
+        duration_s: of every action, service and latency: from its start to when its result is there.
+        iterations: N, whole, at least 1, below 2^24.
         resource_pace_s: M, the SM's shared pipelines' demand of one iteration of one CTA.
         resident: r, whole, at least 1.
 
@@ -126,9 +98,9 @@ def loop_times(
     found = cycles(arcs)
     rest = jnp.maximum(iterations - 1.0, 0.0)
     pace_s = resident * resource_pace_s
-    for cycle in found:
-        if _is_one(cycle.distance):
-            pace_s = jnp.maximum(pace_s, cycle.weight_s)
+    for weight_s, distance in found:
+        if _is_one(distance):
+            pace_s = jnp.maximum(pace_s, weight_s)
     refill_s, interval_s = 0.0, pace_s
     for weight_s, distance in found:
         if not _is_one(distance):
@@ -136,25 +108,8 @@ def loop_times(
             refill_s = jnp.maximum(refill_s, floor_div(rest, distance) * (weight_s - distance * pace_s))
             interval_s = jnp.maximum(interval_s, weight_s / distance)
     loop_s = (resident - 1.0) * resource_pace_s + rest * pace_s + refill_s
-    span_s = _span_s(arcs, duration_s)
+    span_s = _span_s(arcs, duration_s, rest, pace_s + refill_s / jnp.maximum(rest, 1.0))
     return LoopTimes(span_s, interval_s, loop_s, span_s + loop_s)
-
-
-_Label = tuple[int, tuple[int, ...]]  # a distance: its static part, the ids of the arrays in it
-_Graph = dict[str, dict[str, dict[_Label, Array]]]  # source -> target -> distance -> seconds
-
-
-def _by_label(item: tuple[_Label, Array]) -> tuple[int, int]:
-    (static, arrays), _ = item
-    return len(arrays), static
-
-
-def _distance(label: _Label, arrays: Mapping[int, Array]) -> Array:
-    static, names = label
-    total = static
-    for name in names:
-        total = total + arrays[name]
-    return total
 
 
 def _is_one(distance: Array) -> bool:
@@ -165,54 +120,68 @@ def _at_least_one(distance: Array) -> Array:
     return float(distance) if isinstance(distance, int) else jnp.maximum(distance, 1.0)
 
 
-def _keep_heaviest(weights: dict[_Label, Array], label: _Label, weight_s: Array) -> None:
-    weights[label] = jnp.maximum(weights[label], weight_s) if label in weights else weight_s
+_Starts = Mapping[str, Array]  # action -> seconds
 
 
-def _graph(arcs: Sequence[Arc]) -> _Graph:
-    graph: _Graph = {name: {} for arc in arcs for name in (arc.source, arc.target)}
+def _span_s(arcs: Sequence[Arc], duration_s: Mapping[str, Floats], rest: Floats, interval_s: Floats) -> Floats:
+    within = [arc for arc in arcs if _at_most(arc, 0) and not _at_most(arc, -1)]
+    first_s = _pushed(dict.fromkeys(duration_s, 0.0), _sorted(within))
+    alone_s = _last_end_s(first_s, duration_s)
+    if not any(_at_most(arc, -1) for arc in arcs):
+        return alone_s
+    behind_s = _span_behind_s(arcs, first_s, duration_s, rest, interval_s)
+    return jnp.where(rest > 0, behind_s, alone_s)
+
+
+def _span_behind_s(
+    arcs: Sequence[Arc], first_s: _Starts, duration_s: Mapping[str, Floats], rest: Floats, interval_s: Floats
+) -> Floats:
+    """End of the last iteration, counted from N - 1 intervals, behind a loop that starts with iteration 0 and goes on
+    at the interval. Iteration 0 waits for none before it, the last one for none after it."""
+    within = [_reduced(arc, interval_s, True) for arc in arcs if _at_most(arc, 0) and not _at_most(arc, -1)]
+    ahead = [_reduced(arc, interval_s, rest >= -arc.distance) for arc in arcs if _at_most(arc, -1)]
+    back = [_reduced(arc, interval_s, _at_most(arc, 1) or rest >= arc.distance) for arc in arcs if not _at_most(arc, 0)]
+    steady_s: _Starts = dict.fromkeys(duration_s, -interval_s)
+    for before_s in (first_s, None):  # a second time round: an arc back, arcs within, an arc back, arcs within
+        steady_s = _pushed(_pulled(before_s or steady_s, steady_s, back), _sorted([*within, *ahead]))
+    from_first_s = jnp.where(rest > 1, NEVER_S, 0.0)
+    before_s = {action: jnp.maximum(first_s[action] - from_first_s, steady_s[action]) for action in duration_s}
+    last_s = _pushed(_pulled(before_s, dict.fromkeys(duration_s, -NEVER_S), back), _sorted(within))
+    return jnp.maximum(_last_end_s(last_s, duration_s), _last_end_s(steady_s, duration_s) - interval_s)
+
+
+def _at_most(arc: Arc, distance: int) -> bool:
+    return isinstance(arc.distance, int) and arc.distance <= distance
+
+
+def _reduced(arc: Arc, interval_s: Floats, there: Bools) -> Arc:
+    weight_s = arc.weight_s - interval_s * arc.distance
+    return replace(arc, weight_s=weight_s if there is True else jnp.where(there, weight_s, -NEVER_S))
+
+
+def _pulled(sources_s: _Starts, targets_s: _Starts, arcs: Sequence[Arc]) -> dict[str, Array]:
+    later_s = dict(targets_s)
     for arc in arcs:
-        label = (arc.distance, ()) if isinstance(arc.distance, int) else (0, (id(arc.distance),))
-        _keep_heaviest(graph[arc.source].setdefault(arc.target, {}), label, arc.weight_s)
-    return graph
+        later_s[arc.target] = jnp.maximum(later_s[arc.target], sources_s[arc.source] + arc.weight_s)
+    return later_s
 
 
-def _eliminate(graph: _Graph) -> Iterator[tuple[_Label, Array]]:
-    """The cycles through each action among those not yet eliminated, as (distance, weight)."""
-    while graph:
-        action = min(graph, key=lambda name: _through(graph, name))
-        out = graph.pop(action)
-        into = {source: targets.pop(action) for source, targets in graph.items() if action in targets}
-        yield from out.pop(action, {}).items()
-        for source, first in into.items():
-            for target, second in out.items():
-                joined = graph[source].setdefault(target, {})
-                for (static_1, arrays_1), weight_1 in first.items():
-                    for (static_2, arrays_2), weight_2 in second.items():
-                        label = (static_1 + static_2, tuple(sorted(arrays_1 + arrays_2)))
-                        _keep_heaviest(joined, label, weight_1 + weight_2)
+def _pushed(starts_s: _Starts, arcs: Sequence[Arc]) -> dict[str, Array]:
+    later_s = dict(starts_s)
+    for arc in arcs:
+        later_s[arc.target] = jnp.maximum(later_s[arc.target], later_s[arc.source] + arc.weight_s)
+    return later_s
 
 
-def _through(graph: _Graph, action: str) -> int:
-    into = sum(len(targets.get(action, ())) for source, targets in graph.items() if source != action)
-    return into * sum(len(labels) for target, labels in graph[action].items() if target != action)
+def _sorted(arcs: Sequence[Arc]) -> list[Arc]:
+    """Arcs without a cycle, so that those to an action stand before those from it."""
+    waits = {arc.target: {other.source for other in arcs if other.target == arc.target} for arc in arcs}
+    place = {action: index for index, action in enumerate(TopologicalSorter(waits).static_order())}
+    return sorted(arcs, key=lambda arc: place[arc.source])
 
 
-def _span_s(arcs: Sequence[Arc], duration_s: Mapping[str, Floats]) -> Floats:
-    """Longest path over the arcs within an iteration, and to iterations before it; these arcs have no cycle."""
-    within = [arc for arc in arcs if isinstance(arc.distance, int) and arc.distance <= 0]
-    start_s: dict[str, Array] = {}
-
-    def start(action: str) -> Array:
-        if action not in start_s:
-            earliest = 0.0
-            for arc in within:
-                if arc.target == action:
-                    earliest = jnp.maximum(earliest, start(arc.source) + arc.weight_s)
-            start_s[action] = earliest
-        return start_s[action]
-
-    span_s = 0.0
+def _last_end_s(starts_s: _Starts, duration_s: Mapping[str, Floats]) -> Floats:
+    end_s = 0.0
     for action, seconds in duration_s.items():
-        span_s = jnp.maximum(span_s, start(action) + seconds)
-    return span_s
+        end_s = jnp.maximum(end_s, starts_s[action] + seconds)
+    return end_s
