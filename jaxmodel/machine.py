@@ -58,7 +58,7 @@ class Gpu:
     drift_jitter_steps: Array | None  # what it gains a root step
     ddr_bytes_per_s: Array
     ddr_write_cost: Array  # time of a written byte over time of a read byte
-    ddr_stream_ratio: Array  # rate of a long copy, read and written bytes, over ddr_bytes_per_s; 0: 2 / (1 + write cost)
+    ddr_stream_ratio: Array  # a long copy's rate (read + written) over ddr_bytes_per_s; 0: 2 / (1 + write cost)
     store_exposure: Array  # share of an epilogue's memory time that its CTA waits for; the rest drains behind it
     # latencies
     l2_latency_s: Array

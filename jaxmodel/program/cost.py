@@ -11,9 +11,9 @@ from ..machine import Gpu
 from ..occupancy import residency
 from ..reasons import Reason, first_reason
 from ..resources import Demand, chip_seconds
-from ..types import PIPELINES, Cost, Floats
+from ..types import PIPELINES, Bools, Cost, Floats
 from ..waves import KernelTimes, WaveTimes, kernel_times
-from .records import Action, TileProgram
+from .records import Action, Buffer, InOrder, Needs, TileProgram
 from .times import demand_of, tile_parts
 from .waves import starved, wave_times
 
@@ -31,8 +31,8 @@ def program_cost(program: TileProgram, gpu: Gpu) -> Cost:
         a `Cost`. A candidate that does not fit has a `reason` and finite numbers elsewhere.
 
     Raises:
-        ValueError: when traced, an arc names an action that the loop does not have, or actions wait for each other
-            within one iteration.
+        ValueError: when traced, an arc names an action that the loop does not have, two of its actions share a name, or
+            actions wait for each other within one iteration.
 
     Equations: docs/tile-programs.md.
     """
@@ -101,7 +101,7 @@ def executions(program: TileProgram) -> list[tuple[Action, Floats]]:
     return [*once, *((action, program.loop.trips) for action in program.loop.actions)]
 
 
-def footprint_checks(program: TileProgram, resident: Floats, gpu: Gpu) -> list[tuple[Floats, Reason]]:
+def footprint_checks(program: TileProgram, resident: Floats, gpu: Gpu) -> list[tuple[Bools, Reason]]:
     """Why a program's CTA cannot be built, whatever the kernel: (where it holds, reason)."""
     occupied = program.footprint
     return [
@@ -116,7 +116,7 @@ def footprint_checks(program: TileProgram, resident: Floats, gpu: Gpu) -> list[t
     ]
 
 
-def run_waves(program: TileProgram, sms: Floats, slots: Floats, gpu: Gpu) -> tuple[KernelTimes, Floats]:
+def run_waves(program: TileProgram, sms: Floats, slots: Floats, gpu: Gpu) -> tuple[KernelTimes, Bools]:
     """The kernel's waves: the full ones with all their SMs, the tail with the SMs that still have a tile.
 
     Returns:
@@ -126,7 +126,7 @@ def run_waves(program: TileProgram, sms: Floats, slots: Floats, gpu: Gpu) -> tup
     in_main = jnp.minimum(program.tiles, slots)
     left = jnp.where(whole < 1, 0.0, program.tiles - whole * slots)
 
-    def wave(tiles: Floats) -> tuple[WaveTimes, Floats]:
+    def wave(tiles: Floats) -> tuple[WaveTimes, Bools]:
         resident = jnp.maximum(ceil_div_by_reciprocal(tiles, sms), 1.0)
         parts = tile_parts(program, gpu, jnp.maximum(tiles / resident, 1.0))
         return wave_times(program, parts, resident, gpu), starved(program, parts, resident, STARVED)
@@ -147,14 +147,16 @@ def _added(demands: list[Demand]) -> Demand:
 
 def _check_names(program: TileProgram) -> None:
     known = [action.name for action in program.loop.actions]
-    named = {
-        name
-        for arc in program.loop.arcs
-        for name in (
-            [name for name, _ in arc.order]
-            if hasattr(arc, "order")
-            else [getattr(arc, key) for key in ("action", "of", "filled_by", "freed_by") if hasattr(arc, key)]
-        )
-    }
+    if twice := sorted({name for name in known if known.count(name) > 1}):
+        raise ValueError(f"two actions of the loop are called {', '.join(twice)}: arcs could mean either")
+    named = {name for arc in program.loop.arcs for name in _named(arc)}
     if missing := sorted(named - set(known)):
         raise ValueError(f"arcs of the loop name {', '.join(missing)}; its actions are {', '.join(known)}")
+
+
+def _named(arc: Needs | Buffer | InOrder) -> tuple[str, ...]:
+    if isinstance(arc, Needs):
+        return arc.action, arc.of
+    if isinstance(arc, Buffer):
+        return arc.filled_by, arc.freed_by
+    return tuple(name for name, _ in arc.order)

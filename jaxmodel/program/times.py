@@ -52,7 +52,7 @@ def demand_of(action: Action, gpu: Gpu) -> Demand:
 
 def busy_of(action: Action, gpu: Gpu, active_sms: Floats) -> Busy:
     """Seconds each pipeline is held by an action, its overhead included."""
-    busy = dict(zip(PIPELINES, busy_seconds(demand_of(action, gpu), gpu, active_sms), strict=True))
+    busy: Busy = dict(zip(PIPELINES, busy_seconds(demand_of(action, gpu), gpu, active_sms), strict=True))
     return busy | {action.held: busy[action.held] + action.overhead_s}
 
 

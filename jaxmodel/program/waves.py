@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from ..cyclic import initiation_interval, loop_times
 from ..envelope import staggered_stores_seconds
 from ..machine import Gpu
-from ..types import Floats
+from ..types import Bools, Floats
 from ..waves import WaveTimes
 from .records import TileProgram
 from .times import TileParts
@@ -44,7 +44,7 @@ def wave_times(program: TileProgram, parts: TileParts, resident: Floats, gpu: Gp
     )
 
 
-def starved(program: TileProgram, parts: TileParts, resident: Floats, threshold: float) -> Floats:
+def starved(program: TileProgram, parts: TileParts, resident: Floats, threshold: float) -> Bools:
     """Where loads take longer than the buffers and resident tiles cover: `threshold` times what the pipelines need."""
     pace_s = resident * parts.pace_s
     in_loop = initiation_interval(parts.arcs) > threshold * jnp.maximum(pace_s, initiation_interval(parts.waits))
