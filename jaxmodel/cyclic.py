@@ -97,19 +97,20 @@ def loop_times(
     """
     found = cycles(arcs)
     rest = jnp.maximum(iterations - 1.0, 0.0)
-    pace_s = resident * resource_pace_s
+    waits_s, refill_s = 0.0, 0.0
     for weight_s, distance in found:
         if _is_one(distance):
-            pace_s = jnp.maximum(pace_s, weight_s)
-    refill_s, interval_s = 0.0, pace_s
+            waits_s = jnp.maximum(waits_s, weight_s)
+    pace_s = jnp.maximum(resident * resource_pace_s, waits_s)
     for weight_s, distance in found:
         if not _is_one(distance):
             distance = _at_least_one(distance)
+            waits_s = jnp.maximum(waits_s, weight_s / distance)
             refill_s = jnp.maximum(refill_s, floor_div(rest, distance) * (weight_s - distance * pace_s))
-            interval_s = jnp.maximum(interval_s, weight_s / distance)
     loop_s = (resident - 1.0) * resource_pace_s + rest * pace_s + refill_s
-    span_s = _span_s(arcs, duration_s, rest, pace_s + refill_s / jnp.maximum(rest, 1.0))
-    return LoopTimes(span_s, interval_s, loop_s, span_s + loop_s)
+    behind_s = jnp.minimum(pace_s + refill_s / jnp.maximum(rest, 1.0), jnp.maximum(waits_s, resource_pace_s))
+    span_s = _span_s(arcs, duration_s, rest, behind_s)
+    return LoopTimes(span_s, jnp.maximum(resident * resource_pace_s, waits_s), loop_s, span_s + loop_s)
 
 
 def _is_one(distance: Array) -> bool:
