@@ -19,7 +19,7 @@ from jaxmodel.types import PIPELINES
 from . import gemm_fit, gemm_totals
 
 OWN = ("tensor", "cuda", "sfu", "tmem", "smem")
-AMOUNTS = dict(
+AMOUNTS: dict[str, str] = dict(
     zip(
         PIPELINES,
         ("tensor_flop", "cuda_flop", "sfu_op", "tmem_bytes", "smem_bytes", "fabric_bytes", "l2_bytes", "ddr_bytes",
