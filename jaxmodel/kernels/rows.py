@@ -1,17 +1,18 @@
 """Memory-bound kernels as one tile program: a CTA streams rows, reduces them, writes them.
 
 Which kernel it is stands in the problem's numbers (`dse/kernels/rows.py` has the table). DDR serves such streams at the
-rate of a long copy; nothing else competes, so no pipeline loses time to another.
+rate of a long copy; nothing else competes, so no pipeline loses time to another. Equations: docs/memory-bound.md.
 """
 
 import dataclasses
+from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from .._exact import ceil_div, floor_div_by_reciprocal
+from .._exact import ceil_div, floor_div, floor_div_by_reciprocal
 from ..machine import Gpu
 from ..occupancy import WARP, Footprint, residency, warp_registers
-from ..program import Action, Buffer, InOrder, Loop, Needs, Reduction, TileProgram, load, program_cost, store
+from ..program import Action, Buffer, Loop, Needs, Reduction, TileProgram, load, program_cost, store
 from ..reasons import Reason
 from ..resources import Demand
 from ..sdcm import hit_probability
@@ -20,16 +21,15 @@ from .rows_types import KEEP_L2, KEEP_REGISTERS, KEEP_SMEM, Rows, RowSchedule
 
 SECTOR_BYTES = 32.0
 PARTIAL_BYTES = 4.0  # a partial sum
+LANE_BYTES = 4.0  # of a warp's 128 bytes a clock that an access of one lane takes at least
 BASE_REGISTERS = 24.0  # addresses, counters, predicates
+ADDRESS_SLOTS = 2.0  # instructions beside a vector's accesses: its address, its bound
 SHUFFLE_CLOCKS = 30.0  # a step of a reduction across lanes: a shuffle and the operation that waits for it
 BARRIER_CLOCKS = 40.0  # an exchange between warps through shared memory
 
 
 def cost(problem: Rows, schedule: RowSchedule, gpu: Gpu) -> Cost:
-    """The cost of row kernels, as a breakdown; broadcasts over problems x schedules x GPUs.
-
-    Equations: docs/memory-bound.md.
-    """
+    """The cost of row kernels, as a breakdown; broadcasts over problems x schedules x GPUs."""
     streams = streaming(gpu)
     return program_cost(program(problem, schedule, streams), streams)
 
@@ -42,99 +42,150 @@ def streaming(gpu: Gpu) -> Gpu:
     return dataclasses.replace(gpu, ddr_bytes_per_s=rate, ddr_write_cost=1.0, overlap_loss=0.0, store_exposure=1.0)
 
 
+class Cut(NamedTuple):
+    """How elements are dealt to CTAs, threads and steps."""
+
+    vector: Floats  # elements
+    row_vectors: Floats  # of a whole row
+    part_vectors: Floats  # of a row that one CTA has, the last one perhaps fewer
+    row_steps: Floats  # that a CTA takes through its rows once
+    tiles: Floats  # CTAs' worth of work
+    passes: Floats  # over the elements by this schedule
+    trips: Floats  # steps of a CTA, all passes
+    mean: Floats  # elements that a step finds
+    executed: Floats  # elements that a step has lanes for: whole warps
+    rows: Floats  # rows, or parts of rows, of a CTA
+
+
 def program(problem: Rows, schedule: RowSchedule, gpu: Gpu) -> TileProgram:
     """The tile program of a row kernel."""
-    flat = schedule.steps > 0
-    vector = jnp.maximum(schedule.vector_bytes / problem.element_bytes, 1.0)  # elements
-    step = schedule.threads * vector * schedule.unroll  # elements
-    elements = problem.rows * problem.cols
-    part = ceil_div(problem.cols, schedule.splits)  # of a row, elements
-    flat_tiles = ceil_div(elements, step * jnp.maximum(schedule.steps, 1.0))
-    tiles = jnp.where(flat, flat_tiles, ceil_div(problem.rows, schedule.rows_per_cta) * schedule.splits)
-    row_steps = ceil_div(part * schedule.rows_per_cta, step)
-    passes = jnp.where(schedule.keep == KEEP_L2, problem.passes, 1.0)
-    trips = jnp.where(flat, schedule.steps, row_steps) * passes
-    mean = elements * passes / (tiles * trips)  # elements that a step finds
-    executed = jnp.minimum(step, jnp.where(flat, step, part * schedule.rows_per_cta))
-    rows = problem.rows * schedule.splits / tiles  # rows, or parts of rows, a CTA
-    footprint, registers = occupied(problem, schedule, gpu, row_steps)
+    at = cut(problem, schedule)
+    footprint, registers = occupied(problem, schedule, gpu, at)
     resident, _ = residency(footprint, gpu)
-    held_back = (problem.reductions > 0) & (schedule.keep < KEEP_L2)  # elements are written once a row is known
-
-    run_bytes = vector * problem.element_bytes * WARP
-    shared = problem.shared_bytes / schedule.rows_per_cta
-    step_bytes = mean * (problem.read_bytes * sector_factor(run_bytes) + shared) + rows * problem.row_read_bytes / trips
-    in_flight = gpu.sm_count * jnp.maximum(resident, 1.0) * mean * trips / passes * problem.read_bytes
-    hit = load_hits(problem, gpu, passes, in_flight, mean * shared / step_bytes)
-    arithmetic = Demand(
-        cuda_flop=executed * (problem.cuda_flop + 2.0 / vector) / passes,
-        sfu_op=executed * problem.sfu_op / passes,
-        smem_bytes=jnp.where(schedule.keep == KEEP_SMEM, 2.0 * mean * problem.read_bytes, 0.0),
-    )
-    written = mean * problem.write_bytes / passes
-    sectors = sector_factor(jnp.minimum(problem.run_bytes, run_bytes))
-    row_bytes = rows * (problem.row_write_bytes + jnp.where(schedule.splits > 1, PARTIAL_BYTES * problem.reductions, 0))
-    index_s = jnp.where(problem.indexed > 0, gpu.ddr_latency_s, 0.0)
+    held_back = whole_rows(problem) & (schedule.keep < KEEP_L2)  # elements are written once a row is known
+    written = at.mean * problem.write_bytes / at.passes
+    sectors = sector_factor(jnp.minimum(problem.run_bytes, at.vector * problem.write_bytes * WARP))
+    a_row = jnp.where(schedule.splits > 1, PARTIAL_BYTES * problem.reductions, problem.row_write_bytes)
     return TileProgram(
-        tiles=tiles,
+        tiles=at.tiles,
         footprint=footprint,
         registers_per_thread=registers,
-        before=(Action("index", Demand(), latency_s=index_s),),
+        before=(Action("lookup", Demand(), latency_s=problem.lookups * gpu.ddr_latency_s),),
         loop=Loop(
             actions=(
-                load("load", gpu, step_bytes, hit),
-                Action("compute", arithmetic),
+                loaded(problem, schedule, gpu, at, jnp.maximum(resident, 1.0)),
+                Action("compute", arithmetic(problem, schedule, at)),
+                Action("reduce", Demand(), latency_s=reduction_seconds(problem, schedule, gpu)),
                 store("store", jnp.where(held_back, 0.0, written), sectors),
             ),
-            trips=trips,
+            trips=at.trips,
             arcs=(
                 Needs("compute", "load"),
-                Needs("store", "compute"),
+                Needs("reduce", "compute"),
+                Needs("store", "reduce"),
                 Buffer("load", "compute", schedule.stages),
-                InOrder("warps", (("compute", 0), ("store", 0))),
             ),
-            ahead=schedule.stages,
+            ahead=schedule.stages - 1.0,
         ),
         after=(
-            Action("reduce", Demand(), latency_s=reduction_seconds(problem, schedule, gpu)),
-            store("write", jnp.where(held_back, written * trips, 0.0) + row_bytes, sectors),
+            store("write", jnp.where(held_back, written * at.trips, 0.0), sectors),
+            store("write_rows", at.rows * a_row),
         ),
-        checks=checks(problem, schedule, row_steps),
-        flop=elements * problem.cuda_flop,
+        checks=checks(problem, schedule, at),
+        flop=problem.rows * problem.cols * problem.cuda_flop,
         persistent=schedule.persistent,
+        helpers_s=first_pass_seconds(problem, gpu),
         reduction=added_up(problem, schedule, gpu),
+    )
+
+
+def whole_rows(problem: Rows) -> Bools:
+    """Where elements can be written only once their whole row has been reduced."""
+    return problem.passes > 1
+
+
+def cut(problem: Rows, schedule: RowSchedule) -> Cut:
+    """Counts of the grid and of a CTA's loop."""
+    flat = schedule.steps > 0
+    vector = jnp.maximum(schedule.vector_bytes / problem.element_bytes, 1.0)
+    at_once = schedule.threads * schedule.unroll  # vectors of a step
+    step = at_once * vector
+    elements = problem.rows * problem.cols
+    row_vectors = ceil_div(problem.cols, vector)
+    part_vectors = ceil_div(row_vectors, schedule.splits)
+    row_steps = ceil_div(part_vectors * schedule.rows_per_cta, at_once)
+    row_tiles = ceil_div(problem.rows, schedule.rows_per_cta) * schedule.splits
+    tiles = jnp.where(flat, ceil_div(elements, step * jnp.maximum(schedule.steps, 1.0)), row_tiles)
+    passes = jnp.where(schedule.keep == KEEP_L2, problem.passes, 1.0)
+    trips = jnp.where(flat, schedule.steps, row_steps) * passes
+    lanes = jnp.minimum(schedule.threads / schedule.rows_per_cta, WARP)
+    row_lanes = schedule.rows_per_cta * ceil_div(part_vectors, jnp.maximum(lanes, 1.0)) * lanes
+    return Cut(
+        vector=vector,
+        row_vectors=row_vectors,
+        part_vectors=part_vectors,
+        row_steps=row_steps,
+        tiles=tiles,
+        passes=passes,
+        trips=trips,
+        mean=elements * passes / (tiles * trips),
+        executed=jnp.where(flat, step, row_lanes * vector / row_steps),
+        rows=jnp.where(flat, problem.rows, problem.rows * schedule.splits) / tiles,
+    )
+
+
+def loaded(problem: Rows, schedule: RowSchedule, gpu: Gpu, at: Cut, resident: Floats) -> Action:
+    """A step's loads: its elements, its part of what all rows share, and what a row needs beside its elements."""
+    own = at.mean * problem.read_bytes
+    shared = at.mean * problem.shared_bytes / (schedule.rows_per_cta * at.passes)
+    beside = at.rows * problem.row_read_bytes / at.trips
+    steps = at.tiles * at.trips  # of the whole launch
+    elements = problem.rows * problem.cols
+    capacity = gpu.l2_capacity_bytes * gpu.l2_effective_ratio
+    read = elements * problem.read_bytes
+    whole = read + elements * problem.write_bytes
+    warm = problem.warm * gpu.l2_retention * hit_probability(whole, capacity, gpu.l2_ways)
+    warm = jnp.maximum(warm, problem.first_pass * hit_probability(read, capacity, gpu.l2_ways))
+    in_flight = read * jnp.minimum(gpu.sm_count * resident / at.tiles, 1.0)
+    again = jnp.maximum(hit_probability(in_flight, capacity, gpu.l2_ways), warm)
+    missed = own * (1.0 - (warm + (at.passes - 1.0) * again) / at.passes)
+    first = jnp.minimum(problem.cols * problem.shared_bytes / steps, shared)
+    once = jnp.minimum(problem.rows * problem.row_read_bytes / steps, beside)
+    requested = own + shared + beside
+    return load("load", gpu, requested, jnp.clip(1.0 - (missed + first + once) / requested, 0.0, 1.0))
+
+
+def arithmetic(problem: Rows, schedule: RowSchedule, at: Cut) -> Demand:
+    """What a step asks of the SM: a kernel's operations, and the issue and data path of its loads and stores."""
+    vectors = at.executed / at.vector
+    inputs = problem.read_bytes / problem.element_bytes
+    stores = jnp.where(problem.write_bytes > 0, 1.0 / at.passes, 0.0)
+    lane_bytes = jnp.maximum(schedule.vector_bytes, LANE_BYTES)
+    out_bytes = jnp.maximum(at.vector * problem.write_bytes, LANE_BYTES)
+    kept = jnp.where(whole_rows(problem) & (schedule.keep == KEEP_SMEM), 2.0 * at.executed * problem.element_bytes, 0.0)
+    return Demand(
+        cuda_flop=at.executed * problem.cuda_flop / at.passes + 2.0 * vectors * (inputs + stores + ADDRESS_SLOTS),
+        sfu_op=at.executed * problem.sfu_op / at.passes,
+        smem_bytes=vectors * (inputs * lane_bytes + stores * out_bytes) + kept,
     )
 
 
 def sector_factor(run_bytes: Floats) -> Floats:
     """Bytes moved over wanted bytes of runs of that length: memory moves sectors."""
-    return jnp.maximum(run_bytes, SECTOR_BYTES) / run_bytes
+    return jnp.maximum(SECTOR_BYTES / jnp.maximum(run_bytes, 1.0), 1.0)
 
 
-def load_hits(problem: Rows, gpu: Gpu, passes: Floats, in_flight_bytes: Floats, shared_share: Floats) -> Floats:
-    """Share of a step's bytes that L2 serves: what was warm, what another pass has just read, what all rows share."""
-    capacity = gpu.l2_capacity_bytes * gpu.l2_effective_ratio
-    elements = problem.rows * problem.cols
-    whole = elements * (problem.read_bytes + problem.write_bytes)
-    first = problem.warm * gpu.l2_retention * hit_probability(whole, capacity, gpu.l2_ways)
-    again = hit_probability(in_flight_bytes, capacity, gpu.l2_ways)
-    own = (first + (passes - 1.0) * jnp.maximum(again, first)) / passes
-    return own + (1.0 - own) * shared_share
-
-
-def occupied(problem: Rows, schedule: RowSchedule, gpu: Gpu, row_steps: Floats) -> tuple[Footprint, Floats]:
+def occupied(problem: Rows, schedule: RowSchedule, gpu: Gpu, at: Cut) -> tuple[Footprint, Floats]:
     """What a CTA occupies, and the registers of a thread: vectors in flight, and a row that is kept, in float32."""
     in_flight = schedule.stages * schedule.unroll * schedule.vector_bytes * problem.read_bytes / problem.element_bytes
-    vector = jnp.maximum(schedule.vector_bytes / problem.element_bytes, 1.0)
-    keeps = (problem.reductions > 0) & (problem.passes > 1)
-    kept = row_steps * schedule.unroll * vector
-    kept = jnp.where(keeps & (schedule.keep == KEEP_REGISTERS), kept, 0.0)
+    keeps = whole_rows(problem)
+    kept = jnp.where(keeps & (schedule.keep == KEEP_REGISTERS), at.row_steps * schedule.unroll * at.vector, 0.0)
     registers = BASE_REGISTERS + in_flight / 4.0 + kept
     warps = jnp.ceil(schedule.threads / WARP)
-    row_bytes = problem.cols * schedule.rows_per_cta * problem.read_bytes
-    scratch = jnp.where(problem.reductions > 0, warps * PARTIAL_BYTES * problem.reductions, 0.0)
+    row_bytes = problem.cols * schedule.rows_per_cta * problem.element_bytes
     footprint = Footprint(
-        smem_bytes=scratch + jnp.where(keeps & (schedule.keep == KEEP_SMEM), row_bytes, 0.0),
+        smem_bytes=warps * PARTIAL_BYTES * problem.reductions
+        + jnp.where(keeps & (schedule.keep == KEEP_SMEM), row_bytes, 0.0),
         threads=schedule.threads,
         registers=warps * warp_registers(registers, gpu),
         tmem_columns=0.0,
@@ -143,34 +194,62 @@ def occupied(problem: Rows, schedule: RowSchedule, gpu: Gpu, row_steps: Floats) 
 
 
 def reduction_seconds(problem: Rows, schedule: RowSchedule, gpu: Gpu) -> Floats:
-    """Latency of a row's reductions across its threads: shuffles within warps, one exchange between warps."""
-    threads = jnp.maximum(schedule.threads / schedule.rows_per_cta, 1.0)
-    lanes, warps = jnp.minimum(threads, WARP), jnp.maximum(threads / WARP, 1.0)
-    shuffles = jnp.ceil(jnp.log2(lanes)) + jnp.ceil(jnp.log2(warps))
-    clocks = SHUFFLE_CLOCKS * shuffles + jnp.where(warps > 1, BARRIER_CLOCKS, 0.0)
+    """Latency of the reductions across the threads of a row or group: shuffles, and one exchange between warps."""
+    vector = jnp.maximum(schedule.vector_bytes / problem.element_bytes, 1.0)
+    threads = schedule.threads / schedule.rows_per_cta
+    threads = jnp.where(problem.group_cols > 0, jnp.minimum(problem.group_cols / vector, schedule.threads), threads)
+    warps = threads / WARP
+    clocks = SHUFFLE_CLOCKS * (halvings(threads) + halvings(warps)) + jnp.where(warps > 1, BARRIER_CLOCKS, 0.0)
     return problem.reductions * clocks / gpu.clock_hz
+
+
+def halvings(count: Floats) -> Floats:
+    """Steps in which up to 32 values become one, each of half as many as the one before; more than 32 count as 32."""
+    return sum(jnp.where(count > 2.0**step, 1.0, 0.0) for step in range(5))
+
+
+def first_pass_seconds(problem: Rows, gpu: Gpu) -> Floats:
+    """The kernel that reads everything once before this one."""
+    read = problem.rows * problem.cols * problem.read_bytes
+    capacity = gpu.l2_capacity_bytes * gpu.l2_effective_ratio
+    missed = 1.0 - problem.warm * gpu.l2_retention * hit_probability(read, capacity, gpu.l2_ways)
+    moved_s = jnp.maximum(read / gpu.l2_bytes_per_s, read * missed / gpu.ddr_bytes_per_s)
+    return problem.first_pass * (gpu.dependent_launch_s + gpu.cta_launch_s + gpu.ddr_latency_s + moved_s)
 
 
 def added_up(problem: Rows, schedule: RowSchedule, gpu: Gpu) -> Reduction:
     """The kernel that adds up the parts of split rows."""
-    split = schedule.splits > 1
+    split = (schedule.splits > 1) & (problem.reductions > 0)
     workspace = problem.rows * schedule.splits * PARTIAL_BYTES * problem.reductions
-    seconds = gpu.dependent_launch_s + gpu.l2_latency_s + 2.0 * workspace / gpu.l2_bytes_per_s
+    results = problem.rows * problem.row_write_bytes
+    seconds = gpu.dependent_launch_s + gpu.l2_latency_s + (workspace + results) / gpu.l2_bytes_per_s
     return Reduction(
         seconds=jnp.where(split, seconds, 0.0),
         workspace_bytes=jnp.where(split, workspace, 0.0),
+        write_bytes=jnp.where(split, results, 0.0),
     )
 
 
-def checks(problem: Rows, schedule: RowSchedule, row_steps: Floats) -> list[tuple[Bools, Reason]]:
+def checks(problem: Rows, schedule: RowSchedule, at: Cut) -> list[tuple[Bools, Reason]]:
     """Why a row kernel cannot run as the schedule says, beside what any CTA may not exceed."""
+    flat = schedule.steps > 0
     row_bytes = problem.cols * problem.element_bytes
-    unaligned = row_bytes - floor_div_by_reciprocal(row_bytes, schedule.vector_bytes) * schedule.vector_bytes > 0
-    needs_whole_rows = (problem.reductions > 0) & (
-        (schedule.steps > 0) | ((schedule.splits > 1) & (problem.passes > 1))
-    )
-    too_many = (schedule.rows_per_cta > schedule.threads) | (schedule.splits > problem.cols)
+    unaligned = row_bytes - floor_div(row_bytes, schedule.vector_bytes) * schedule.vector_bytes > 0
+    rowwise = (problem.reductions > 0) & (problem.group_cols == 0)
+    apart = (rowwise & flat) | (whole_rows(problem) & (schedule.splits > 1))
+    empty = ceil_div(at.row_vectors, at.part_vectors) < schedule.splits
+    crowded = schedule.rows_per_cta > jnp.minimum(schedule.threads, problem.rows)
     return [
-        (unaligned, Reason.VECTOR),
-        (needs_whole_rows | too_many, Reason.ROW_PARTS),
+        (schedule.vector_bytes < problem.element_bytes, Reason.VECTOR),
+        (unaligned & ~flat, Reason.VECTOR),
+        (apart | empty | crowded | straddles(schedule), Reason.ROW_PARTS),
     ]
+
+
+def straddles(schedule: RowSchedule) -> Bools:
+    """Where a warp's lanes would belong to rows in unequal parts."""
+    lanes, rows = schedule.threads, schedule.rows_per_cta
+    each = floor_div_by_reciprocal(lanes, rows)
+    in_warps = floor_div_by_reciprocal(each, WARP) * WARP == each
+    in_a_warp = floor_div_by_reciprocal(WARP, jnp.maximum(each, 1.0)) * each == WARP
+    return (each * rows != lanes) | ~(in_warps | in_a_warp)
