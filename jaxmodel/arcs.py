@@ -10,6 +10,7 @@ from itertools import permutations
 
 from .types import Floats
 
+PLENTY = 1_000  # buffers, where their number is an array: too few of them is found for a candidate, not for all
 LARGEST_ENGINE = 6  # actions whose orders are enumerated: 720
 
 
@@ -90,7 +91,7 @@ def legal_orders(engine: Sequence[tuple[str, int]], arcs: Sequence[Arc]) -> list
 
 
 def cycle_without_distance(arcs: Sequence[Arc]) -> list[str]:
-    """Actions along a cycle whose distances add up to 0 or less, arrays counted as 1; empty if there is none."""
+    """Actions along a cycle of numbers whose distances add up to 0 or less; empty if there is none."""
     # Bellman and Ford's search for a negative cycle, every distance made a little smaller so that 0 is negative too.
     count = len({name for arc in arcs for name in (arc.source, arc.target)}) + 1
     least = dict.fromkeys((name for arc in arcs for name in (arc.source, arc.target)), 0)
@@ -99,7 +100,7 @@ def cycle_without_distance(arcs: Sequence[Arc]) -> list[str]:
     for _ in range(count):
         last = ""
         for arc in arcs:
-            distance = (arc.distance if isinstance(arc.distance, int) else 1) * count - 1
+            distance = (arc.distance if isinstance(arc.distance, int) else PLENTY) * count - 1
             if least[arc.source] + distance < least[arc.target]:
                 least[arc.target] = least[arc.source] + distance
                 came_from[arc.target] = last = arc.source

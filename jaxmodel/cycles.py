@@ -34,8 +34,8 @@ def cycles(arcs: Sequence[Arc]) -> tuple[Cycle, ...]:
     same object. A weight may be that of a closed walk made of several simple cycles, of which one is as slow.
 
     Raises:
-        ValueError: naming the actions, if a cycle's distance cannot be positive, its arrays counted as 1: these
-            actions would wait for themselves.
+        ValueError: naming the actions, if the distance of a cycle without arrays is 0 or less: they would wait for
+            themselves.
     """
     stuck = cycle_without_distance(arcs)
     if stuck:
