@@ -30,6 +30,7 @@ class Reason(IntEnum):
     SAME_ORDER = 16
     VECTOR = 17
     ROW_PARTS = 18
+    CONVERSION = 19
 
 
 ADVICE: dict[Reason, str] = {
@@ -52,6 +53,7 @@ ADVICE: dict[Reason, str] = {
     Reason.SAME_ORDER: "same launch order as a smaller swizzle or the other raster axis, kept once",
     Reason.VECTOR: "rows do not start at multiples of the vector: a smaller vector_bytes, or pad the rows",
     Reason.ROW_PARTS: "too many threads, rows or parts for these rows: fewer rows_per_cta or splits",
+    Reason.CONVERSION: "weights become wide in registers (mma.sync, swapped wgmma), TMEM (swapped tcgen05) or SMEM only",
 }
 
 
