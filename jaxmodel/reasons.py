@@ -31,6 +31,9 @@ class Reason(IntEnum):
     VECTOR = 17
     ROW_PARTS = 18
     CONVERSION = 19
+    SPLIT_KV = 20
+    LIBRARY = 21
+    NOTHING_KEPT = 22
 
 
 ADVICE: dict[Reason, str] = {
@@ -54,6 +57,9 @@ ADVICE: dict[Reason, str] = {
     Reason.VECTOR: "rows do not start at multiples of the vector: a smaller vector_bytes, or pad the rows",
     Reason.ROW_PARTS: "too many threads, rows or parts for these rows: fewer rows_per_cta or splits",
     Reason.CONVERSION: "weights become wide in registers (mma.sync, swapped wgmma), TMEM (swapped tcgen05) or SMEM only",
+    Reason.SPLIT_KV: "more splits than key blocks, or splits and stream together: fewer splits or a smaller tile_n",
+    Reason.LIBRARY: "the implementation has no such kernel, or would not launch it here: take --implementation none",
+    Reason.NOTHING_KEPT: "no row is read twice here, so none is kept: keep = registers is the same schedule",
 }
 
 

@@ -91,15 +91,23 @@ def space_families(kernel: str) -> tuple[str, ...]:
 
 def schedule_fields(kernel: str) -> dict[str, dict[str, Any]]:
     """What `spaces/<kernel>/_fields.toml` says of every schedule field, in its order: text, and where they apply unit,
-    default, names of the values 0, 1, ..., and in_bytes.
+    default, names of the values 0, 1, ..., and in_bytes. A file that holds `base = "KERNEL"` alone means that one's.
 
     Raises:
-        UserError: no such kernel, or it has no such file.
+        UserError: no such kernel, or it has no such file; bases that lead back to the kernel itself.
     """
-    files = content_files(f"spaces/{kernel}")
-    if "_fields" not in files:
-        raise unknown("kernel", kernel, _kernels(), "a kernel's spaces need a file _fields.toml beside them")
-    return read_toml(files["_fields"])
+    seen: list[str] = []
+    while True:
+        files = content_files(f"spaces/{kernel}")
+        if "_fields" not in files:
+            raise unknown("kernel", kernel, _kernels(), "a kernel's spaces need a file _fields.toml beside them")
+        content = read_toml(files["_fields"])
+        if set(content) != {"base"}:
+            return content
+        seen.append(kernel)
+        kernel = str(content["base"])
+        if kernel in seen:
+            raise UserError(f"{files['_fields']}: base leads back to {kernel} itself")
 
 
 def _kernels() -> list[str]:
@@ -163,7 +171,7 @@ def _load_file(path: Path, dtype: str, below: tuple[Path, ...]) -> Space:
 
 
 def _merge(content: dict[str, Any], path: Path, base: Space | None, dtype: str, problems: Problems) -> Space:
-    kernel = base.kernel if base else content["kernel"]
+    kernel = content.get("kernel", base.kernel if base else "")
     family = base.family if base else content["family"]
     known = schedule_fields(kernel)
     codes = {field: tuple(about["names"]) for field, about in known.items() if "names" in about}
@@ -191,7 +199,7 @@ def _merge(content: dict[str, Any], path: Path, base: Space | None, dtype: str, 
     for name, preset in content.get("presets", {}).items():
         presets[name] = {key: value for key, value in preset.items() if key != "text"}
     problems.raise_if_any()
-    name = content.get("name", path.stem if base else f"{kernel}/{family}")
+    name = content.get("name", f"{kernel}/{family}" if "kernel" in content else path.stem)
     return Space(name, kernel, family, dtype, tuple(axes.values()), fixed, codes, presets)
 
 

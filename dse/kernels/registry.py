@@ -46,8 +46,8 @@ where they apply `unit`, "1" if left out, `default`, `names` of the values 0, 1,
 calls its family as it likes, e.g. `simt`. From these come `dse sweep <name>`, schedules as text (`field=value` words),
 result columns, run folders, `explain`, `rank`, `search`, `top` and `front`.
 
-What a kernel may add, each named as "module:attribute" (see `Kernel`): words of its own for schedules, one name for
-launch orders that are the same, numbers for reasons, remarks for `explain`.
+What a kernel may add, each named as "module:attribute" so that it is imported when it is needed (see `Kernel`): words
+of its own for schedules, one name for launch orders that are the same, numbers for reasons, remarks for `explain`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -65,6 +65,14 @@ from .problem import Problem
 
 FILES: dict[str, str] = {  # kernel -> the file of this folder that holds it
     "gemm": "gemm",
+    "elementwise": "rows",
+    "reduction": "rows",
+    "softmax": "rows",
+    "layernorm": "rows",
+    "rmsnorm": "rows",
+    "rope": "rows",
+    "kv_cache_write": "rows",
+    "quantise": "rows",
 }
 
 
@@ -86,7 +94,7 @@ class Kernel:
         one_order: of a `dse.any_order.OneOrder`, where different launch orders of a space may be the same on a small
             grid; "": they never are.
         reason_numbers: of `(reason, problem, schedule, cost, gpu) -> str`, the numbers of reasons that are its own.
-        advice: of `(schedule, cost, roof) -> [(share of the latency, remark)]`, more remarks for `explain`.
+        advice: name of a module that holds remarks of its own for `explain`, see `dse.advice`.
     """
 
     name: str

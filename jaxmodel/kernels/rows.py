@@ -243,6 +243,7 @@ def checks(problem: Rows, schedule: RowSchedule, at: Cut) -> list[tuple[Bools, R
         (schedule.vector_bytes < problem.element_bytes, Reason.VECTOR),
         (unaligned & ~flat, Reason.VECTOR),
         (apart | empty | crowded | straddles(schedule), Reason.ROW_PARTS),
+        ((schedule.keep > KEEP_REGISTERS) & ~whole_rows(problem), Reason.NOTHING_KEPT),
     ]
 
 

@@ -33,7 +33,7 @@ class Rows:
 
 @pytree
 class RowSchedule:
-    """One way to run a row kernel. A CTA works on whole rows (`rows_per_cta`, or a part of one with `splits`), or, where
+    """One way to run a row kernel. A CTA works on whole rows (`rows_per_cta`, or a part of one with `splits`), or, if
     no whole row is reduced, on `steps` steps of elements as they lie in memory."""
 
     threads: Array  # a CTA
