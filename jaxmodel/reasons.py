@@ -34,6 +34,9 @@ class Reason(IntEnum):
     SPLIT_KV = 20
     LIBRARY = 21
     NOTHING_KEPT = 22
+    PRODUCT_ORDER = 23
+    OPERAND_PLACE = 24
+    PACKING = 25
 
 
 ADVICE: dict[Reason, str] = {
@@ -60,6 +63,9 @@ ADVICE: dict[Reason, str] = {
     Reason.SPLIT_KV: "more splits than key blocks, or splits and stream together: fewer splits or a smaller tile_n",
     Reason.LIBRARY: "the implementation has no such kernel, or would not launch it here: take --implementation none",
     Reason.NOTHING_KEPT: "no row is read twice here, so none is kept: keep = registers is the same schedule",
+    Reason.PRODUCT_ORDER: "turns need two warpgroups or more, and mma.sync has no order but serial: order = serial",
+    Reason.OPERAND_PLACE: "Q in registers is for mma.sync and wgmma, P through SMEM for wgmma and tcgen05 only",
+    Reason.PACKING: "one query head a KV head leaves nothing to pack: pack_gqa = 0 is the same schedule",
 }
 
 
