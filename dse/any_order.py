@@ -6,17 +6,32 @@ same, if nothing else stops it.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from .job import CostModel
+from .kernels.registry import attribute, kernel_of
+
+
+class OneOrder(Protocol):
+    """What `Kernel.one_order` names: a launch order's one name on a problem's grid, for one schedule and for arrays."""
+
+    def schedule(self, schedule: Mapping[str, int], problem: Any) -> dict[str, int]:
+        """The schedule (field -> number) for the user's problem."""
+        ...
+
+    def arrays(self, schedule: Any, problem: Any) -> Any:
+        """The model's schedule record for the model's problem."""
+        ...
+
+    def note(self, written: Mapping[str, int], kept: Mapping[str, int]) -> str:
+        """What to say where they differ."""
+        ...
 
 
 @dataclass(frozen=True)
 class AnyOrder:
-    """A cost model of GEMM schedules that gives every launch order its one name before it is evaluated.
-
-    The array twin of `dse.schedule_text.distinct_raster`.
+    """A cost model that gives every launch order its one name before it is evaluated, where the kernel has such names.
 
     Attributes:
         model: the cost model itself.
@@ -40,19 +55,21 @@ class AnyOrder:
 
     def cost(self, problem: Any, schedule: Any, gpu: Any) -> Any:
         """The model's cost; no reason is SAME_ORDER."""
-        import jax.numpy as jnp
+        own = getattr(self.model, "one_order", "")
+        return self.model.cost(problem, attribute(own).arrays(schedule, problem) if own else schedule, gpu)
 
-        swapped = schedule.swap_ab > 0
-        rows_of = jnp.where(swapped, problem.n, problem.m)
-        cols_of = jnp.where(swapped, problem.m, problem.n)
-        row, col = schedule.tile_m * schedule.cluster_m, schedule.tile_n * schedule.cluster_n
-        along_n, swizzle = schedule.raster_along_n, schedule.swizzle
-        one_line = (rows_of <= row) | (cols_of <= col)
-        # ceil(size / part) <= swizzle, without a division
-        wide = jnp.where(along_n > 0, rows_of <= swizzle * row, cols_of <= swizzle * col) & (swizzle > 1)
-        named = replace(
-            schedule,
-            raster_along_n=jnp.where(one_line, 0.0, jnp.where(wide, 1.0 - along_n, along_n)),
-            swizzle=jnp.where(one_line | wide, 1.0, swizzle),
-        )
-        return self.model.cost(problem, named, gpu)
+
+def one_order(schedule: Mapping[str, int], problem: Any) -> tuple[dict[str, int], str]:
+    """A user's schedule with its launch order named as a space names it on this problem's grid, and a note if that is
+    another name than was written.
+
+    Args:
+        schedule: complete, field -> number.
+        problem: the user's.
+    """
+    own = kernel_of(problem).one_order
+    if not own:
+        return dict(schedule), ""
+    orders: OneOrder = attribute(own)
+    kept = orders.schedule(schedule, problem)
+    return kept, orders.note(schedule, kept) if kept != dict(schedule) else ""

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .binding import families_of
 from .content.gpu import GpuFile
 from .content.shapes import ShapeRow, load_shapes
 from .content.space import load_space
@@ -12,14 +13,14 @@ from .explain import explain_schedule
 from .explanation import Explanation
 from .gpu_axes import gpu_choices, gpu_maker
 from .job import SweepJob
-from .kernels.gemm import GemmProblem
+from .kernels.problem import Problem
+from .kernels.registry import get_kernel
 from .question import Question, ask
 from .rank import rank_candidates, ranked_table
 from .restrict import Restrictions, parse_axes
 from .result import SweepResult
 from .runs import save_question
-from .schedule_text import FIELDS as SCHEDULE_FIELDS
-from .schedule_text import parse_schedule
+from .schedule_words import schedule_in, words_of
 from .space import Space
 from .summary import summary_table
 from .sweep import run_sweep
@@ -30,11 +31,11 @@ if TYPE_CHECKING:
     from .search import SearchResult
 
 OBJECTIVES = ("latency_s", "ddr_bytes", "smem_bytes")
-Shape = str | Sequence[int] | GemmProblem
+Shape = str | Sequence[int] | Problem
 
 
 def sweep(
-    kernel: str = "gemm",
+    kernel: str | None = None,
     *,
     shape: Shape,
     dtype: str = "bf16",
@@ -57,8 +58,10 @@ def sweep(
     """Evaluates a whole schedule space and returns the best schedules and the exact front.
 
     Args:
-        kernel: "gemm".
-        shape: "MxNxK", "BATCHxMxNxK", a sequence of the numbers, or a `GemmProblem`.
+        kernel: e.g. "gemm", "attention" (`dse.kernels.registry.kernel_names`); None: that of a problem given as shape,
+            else gemm.
+        shape: text in the kernel's grammar ("MxNxK" or "BATCHxMxNxK" for gemm), a sequence of the numbers, or a problem
+            such as `GemmProblem`.
         dtype: input type.
         gpu: name or path of a GPU file, or a loaded one.
         space: name ("gemm/wgmma") or TOML file of a space, or a space; None: the kernel's for the GPU's family.
@@ -72,8 +75,8 @@ def sweep(
         resume, overwrite: go on with, or replace, what is in `out`.
         progress: None: silent; True: shown on standard error; or a function of `dse.progress.Snapshot`.
         command_line: for the result files; how this would be run again.
-        question: further arguments of `dse.question.ask`: overrides, family, accumulator, clock, out_dtype, layout,
-            beta, cache, align_bytes.
+        question: further arguments of `dse.question.ask`: overrides, family, accumulator, clock, and the kernel's
+            choices, for gemm out_dtype, layout, beta, cache, align_bytes.
 
     Returns:
         The result; `result.top` and `result.front` are pandas tables.
@@ -81,8 +84,8 @@ def sweep(
     Raises:
         UserError: whatever of this is wrong, with what is allowed.
     """
-    asked = ask(shape, dtype, gpu, **question)
-    job = make_job(asked, kernel, space, preset, axes, objectives=tuple(objectives), top=top)
+    asked = ask(shape, dtype, gpu, kernel=kernel, **question)
+    job = make_job(asked, space, preset, axes, objectives=tuple(objectives), top=top)
     return run_job(
         asked,
         job,
@@ -112,7 +115,8 @@ def sweep_shapes(shapes: str | Path | Sequence[Any], **options: Any) -> "tuple[d
 
     Args:
         shapes: a CSV file (see `dse.content.shapes`), or a sequence of shapes, each a text or its numbers.
-        options: of `sweep`; where `out` is given, every shape gets a folder in it.
+        options: of `sweep`, `kernel` included; where `out` is given, every shape gets a folder in it. What a line of
+            the file chooses counts before them.
 
     Returns:
         Name -> result, and one row a shape with its best schedule (`dse.summary.summary_table`). A name that comes
@@ -123,10 +127,10 @@ def sweep_shapes(shapes: str | Path | Sequence[Any], **options: Any) -> "tuple[d
     """
     dtype, out = options.pop("dtype", "bf16"), options.pop("out", None)
     results: dict[str, SweepResult] = {}
-    for row in shape_rows(shapes):
+    for row in shape_rows(shapes, options.get("kernel")):
         name = row.name if row.name not in results else f"{row.name} ({len(results)})"
         where = Path(out) / folder_name(name) if out is not None else None
-        results[name] = sweep(shape=row.shape, dtype=row.dtype or dtype, out=where, **options)
+        results[name] = sweep(shape=row.shape, dtype=row.dtype or dtype, out=where, **options | dict(row.choices))
         if results[name].incomplete:
             break
     return results, summary_table(results.items())
@@ -146,7 +150,7 @@ def explain(
     Args:
         schedule: words ("tile=128x256x64 stages=4 ..."), a mapping of fields, or a sweep's result.
         rank: which of a result's best.
-        shape, dtype, gpu, question: as in `sweep`; a result brings its own.
+        shape, dtype, gpu, question: as in `sweep`, `kernel` among the last; a result brings its own.
 
     Raises:
         UserError: an unreadable schedule, a rank past the end, or no shape.
@@ -156,7 +160,7 @@ def explain(
     if shape is None:
         raise UserError("a schedule is explained for a shape: give shape='MxNxK'")
     asked = ask(shape, dtype, gpu, **question)
-    fields = parse_schedule(schedule, asked.family)
+    fields = words_of(asked.problem.kernel).parse(schedule, asked.family)
     return explain_asked(asked, fields)
 
 
@@ -179,11 +183,11 @@ def explain_row(job: SweepJob, table: "pd.DataFrame", rank: int) -> Explanation:
     Raises:
         UserError: a rank past the end.
     """
-    fields, tuned = ranked_schedule(table, rank)
+    fields, tuned = ranked_schedule(table, rank, job.space.kernel)
     return explain_fields(job, fields, tuned)
 
 
-def ranked_schedule(table: "pd.DataFrame", rank: int) -> tuple[dict[str, int], bool]:
+def ranked_schedule(table: "pd.DataFrame", rank: int, kernel: str = "gemm") -> tuple[dict[str, int], bool]:
     """The schedule in a row of a result's table, counted from 0, and whether none of the table is faster.
 
     Raises:
@@ -192,7 +196,7 @@ def ranked_schedule(table: "pd.DataFrame", rank: int) -> tuple[dict[str, int], b
     if not 0 <= rank < len(table):
         raise UserError(f"rank {rank} is not there: the table has the rows 0 to {len(table) - 1}")
     row = table.iloc[rank]
-    return {name: int(row[name]) for name in SCHEDULE_FIELDS}, bool(row["latency_s"] <= table["latency_s"].min())
+    return schedule_in(kernel, row.to_dict()), bool(row["latency_s"] <= table["latency_s"].min())
 
 
 def explain_fields(job: SweepJob, fields: Mapping[str, int], tuned: bool = False) -> Explanation:
@@ -223,7 +227,7 @@ def rank(
     Args:
         candidates: a .py file with lists of `triton.Config` (it is run), a .json or .csv file, or a list of configs,
             mappings and schedule texts. `registers` and `smem_bytes` of a candidate replace the model's estimates.
-        shape, dtype, gpu, question: as in `sweep`.
+        shape, dtype, gpu, question: as in `sweep`, `kernel` among the last.
         family: of candidates that are schedules; Triton configs follow Triton's choice.
 
     Returns:
@@ -238,7 +242,7 @@ def rank(
 
 
 def search(
-    kernel: str = "gemm",
+    kernel: str | None = None,
     *,
     shape: Shape,
     trials: int,
@@ -274,8 +278,8 @@ def search(
     """
     from .search import run_search
 
-    asked = ask(shape, dtype, gpu, **question)
-    job = make_job(asked, kernel, space, preset, axes, objectives=tuple(objectives), top=top)
+    asked = ask(shape, dtype, gpu, kernel=kernel, **question)
+    job = make_job(asked, space, preset, axes, objectives=tuple(objectives), top=top)
     make_gpu = None
     if gpu_axes:
         if isinstance(gpu, GpuFile):
@@ -287,7 +291,6 @@ def search(
 
 def make_job(
     asked: Question,
-    kernel: str = "gemm",
     space: str | Path | Space | None = None,
     preset: str | None = None,
     axes: Restrictions | Sequence[str] | None = None,
@@ -302,9 +305,15 @@ def make_job(
         chosen = space.restrict(space.presets[preset]) if preset else space
         chosen = chosen.restrict(restrictions(axes)) if axes else chosen
     else:
-        chosen = load_space(str(space or kernel), asked.family, asked.problem.dtype, preset, restrictions(axes))
+        own = str(space or asked.problem.kernel)
+        chosen = load_space(own, asked.family, asked.problem.dtype, preset, restrictions(axes))
+    if chosen.kernel != asked.problem.kernel:
+        raise UserError(
+            f"the space {chosen.name} is of {chosen.kernel}, but the problem is of {asked.problem.kernel}: choose "
+            "another --space"
+        )
     if chosen.family != asked.family:
-        has = asked.gpu.families(asked.problem.dtype, asked.accumulator)
+        has = families_of(asked.problem, asked.gpu, asked.accumulator)
         fix = f"add --family {chosen.family}" if chosen.family in has else f"{asked.gpu.name} has {', '.join(has)}"
         raise UserError(
             f"the space {chosen.name} is for {chosen.family}, but {asked.family} is what shall run on "
@@ -321,10 +330,12 @@ def restrictions(axes: Restrictions | Sequence[str] | None) -> Restrictions:
     return axes if isinstance(axes, Mapping) else parse_axes(axes)
 
 
-def shape_rows(shapes: str | Path | Sequence[Any]) -> list[ShapeRow]:
-    """Shapes from a CSV file or a sequence."""
+def shape_rows(shapes: str | Path | Sequence[Any], kernel: str | None = None) -> list[ShapeRow]:
+    """Shapes from a CSV file or a sequence, of a kernel; None: gemm."""
     if isinstance(shapes, (str, Path)):
-        return load_shapes(shapes)
+        if kernel in (None, "gemm"):
+            return load_shapes(shapes)
+        return load_shapes(shapes, [choice.name for choice in get_kernel(str(kernel)).problem.CHOICES])
     texts = [shape if isinstance(shape, str) else "x".join(map(str, shape)) for shape in shapes]
     return [ShapeRow(text, text, None) for text in texts]
 

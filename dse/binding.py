@@ -45,6 +45,16 @@ def family_of(kernel: Kernel, gpu: GpuFile, dtype: str, accumulator: str, family
     return common[0]
 
 
+def families_of(problem: Any, gpu: GpuFile, accumulator: str | None = None) -> tuple[str, ...]:
+    """The families that a problem's schedules may be of on a GPU, the fastest first."""
+    kernel = kernel_of(problem)
+    spaces = space_families(kernel.name)
+    if not kernel.tensor_cores:
+        return spaces
+    has = gpu.families(problem.dtype, accumulator) or gpu.families(problem.dtype)
+    return tuple(name for name in has if name in spaces) or has
+
+
 def bind(
     gpu: GpuFile, problem: Any, accumulator: str | None = None, family: str | None = None, clock: str = "boost"
 ) -> Any:

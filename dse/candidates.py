@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .any_order import one_order
 from .candidate_files import is_triton_config, listed_entries, read_entries
 from .cutlass_call import CutlassCall
 from .cutlass_kernel import schedule_of as schedule_of_call
 from .errors import UserError
-from .schedule_text import FIELDS, WORDS, distinct_raster, parse_schedule
+from .schedule_words import words_of
 from .tilelang_config import is_tilelang, tilelang_from
 from .tilelang_config import schedule_of as schedule_of_tilelang
 from .triton_config import TritonConfig, TritonGpu, config_from, is_triton, schedule_of
@@ -70,9 +71,14 @@ def candidates_of(
 
 
 def _candidate(name: str, entry: Any, problem: Any, gpu: TritonGpu, family: str | None) -> Candidate:
+    if problem.kernel != "gemm" and _is_config(entry, words_of(problem.kernel).keys):
+        raise UserError(
+            f"{name} is a config of a GEMM, but the problem is of {problem.kernel}: give schedules, e.g. "
+            f"{words_of(problem.kernel).example!r}"
+        )
     if isinstance(entry, CutlassCall):
         runs_on, schedule = schedule_of_call(entry, problem, name)
-        return Candidate(name, runs_on, distinct_raster(schedule, problem.m, problem.n))
+        return Candidate(name, runs_on, one_order(schedule, problem)[0])
     if is_triton_config(entry):
         launch = {key: getattr(entry, key) for key in ("num_warps", "num_stages", "num_ctas") if hasattr(entry, key)}
         return _from_config(name, config_from({**entry.kwargs, **launch}, name), problem, gpu)
@@ -86,17 +92,24 @@ def _candidate(name: str, entry: Any, problem: Any, gpu: TritonGpu, family: str 
         return _from_config(name, config_from(entry, name), problem, gpu)
     if not isinstance(entry, (Mapping, str)):
         raise UserError(f"{name} is {entry!r}: neither a Triton config nor a schedule")
-    chosen = family or gpu.families[0]
+    chosen, words = family or gpu.families[0], words_of(problem.kernel)
     unused: tuple[str, ...] = ()
     if isinstance(entry, Mapping):
-        unused = _unknown(str(key) for key in entry if key not in WORDS and key not in FIELDS)
+        unused = _unknown(str(key) for key in entry if key not in words.keys)
         chosen = str(entry.get("family", chosen))
-        entry = {key: value for key, value in entry.items() if key in WORDS or key in FIELDS}
+        entry = {key: value for key, value in entry.items() if key in words.keys}
     try:
-        schedule = parse_schedule(entry, chosen)
+        schedule = words.parse(entry, chosen)
     except UserError as error:
         raise UserError(f"{name}: {error}") from None
-    return Candidate(name, chosen, distinct_raster(schedule, problem.m, problem.n), unused)
+    return Candidate(name, chosen, one_order(schedule, problem)[0], unused)
+
+
+def _is_config(entry: Any, keys: tuple[str, ...]) -> bool:
+    if isinstance(entry, Mapping):
+        config = isinstance(entry.get("kwargs"), Mapping) or is_tilelang(entry) or is_triton(entry)
+        return config and not any(key in keys for key in entry)
+    return isinstance(entry, CutlassCall) or is_triton_config(entry)
 
 
 def _from_config(name: str, config: TritonConfig, problem: Any, gpu: TritonGpu) -> Candidate:

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from .content.gpu_fields import FIELDS
+from .content.space import schedule_fields
+from .errors import UserError
 
-# name -> (unit, meaning); "1" is a pure number
+# GEMM's; name -> (unit, meaning); "1" is a pure number
 SCHEDULE_COLUMNS: dict[str, tuple[str, str]] = {
     "tile_m": ("1", "rows of the output tile of one CTA"),
     "tile_n": ("1", "columns of the output tile of one CTA"),
@@ -75,8 +77,26 @@ TRUST_COLUMNS: dict[str, tuple[str, str]] = {  # beside latency_s where there ar
 CODES = ("reason", "bound", "occupancy_limiter")  # whole numbers; beside each stands a column of words
 
 
-def describe(name: str) -> tuple[str, str]:
-    """Unit and meaning of a column."""
+def schedule_columns(kernel: str) -> Mapping[str, tuple[str, str]]:
+    """Unit and meaning of every schedule field of a kernel, from its `_fields.toml`; none of a kernel without one."""
+    if kernel == "gemm":
+        return SCHEDULE_COLUMNS
+    try:
+        about = schedule_fields(kernel)
+    except UserError:
+        return {}
+    return {
+        name: (entry.get("unit", "code" if "names" in entry else "1"), _meaning(entry)) for name, entry in about.items()
+    }
+
+
+def describe(name: str, schedule: Mapping[str, tuple[str, str]] | None = None) -> tuple[str, str]:
+    """Unit and meaning of a column.
+
+    Args:
+        name: of the column.
+        schedule: those of the kernel's schedule fields; None: GEMM's.
+    """
     if name == "index":
         return "1", "number of the schedule in its space: mixed-radix, the last axis fastest"
     if name.removesuffix("_name") in CODES and name.endswith("_name"):
@@ -86,7 +106,13 @@ def describe(name: str) -> tuple[str, str]:
     if name.startswith("gpu."):
         field = FIELDS.get(name.removeprefix("gpu."))
         return (field.unit, field.meaning) if field else ("1", f"{name.removeprefix('gpu.')} of the GPU, as chosen")
-    return (SCHEDULE_COLUMNS | COST_COLUMNS | TRUST_COLUMNS).get(name, ("text", f"axis {name} of the space"))
+    known = {**(SCHEDULE_COLUMNS if schedule is None else schedule), **COST_COLUMNS, **TRUST_COLUMNS}
+    return known.get(name, ("text", f"axis {name} of the space"))
+
+
+def _meaning(entry: Mapping[str, Any]) -> str:
+    names = ", ".join(f"{number} {name}" for number, name in enumerate(entry.get("names", ())))
+    return f"{entry.get('text', '')}: {names}" if names else str(entry.get("text", ""))
 
 
 def cost_columns(cost: Any) -> dict[str, Any]:

@@ -4,37 +4,31 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from .errors import unknown
-from .schedule_text import FIELDS
+from .schedule_words import words_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-WORDS: dict[str, tuple[str, ...]] = {
-    "tile": ("tile_m", "tile_n", "tile_k"),
-    "stages": ("stages",),
-    "warps": ("warps_m", "warps_n"),
-    "cluster": ("cluster_m", "cluster_n", "cta_pair"),
-    "operands": ("swap_ab",),
-    "raster": ("raster_along_n", "swizzle"),
-    "launch": ("persistent", "sms_free", "split_k", "stream_k"),
-    "epilogue": ("epilogue",),
-}
 
-
-def distinct_fields(words: str) -> tuple[str, ...]:
+def distinct_fields(words: str, kernel: str = "gemm") -> tuple[str, ...]:
     """The schedule fields that words name: "tile,stages" -> tile_m, tile_n, tile_k, stages.
 
     Args:
-        words: of `WORDS`, or names of schedule fields, separated by commas.
+        words: groups of the kernel's words (`dse.schedule_words.Words.groups`), or names of schedule fields, separated
+            by commas.
+        kernel: whose schedules.
 
     Raises:
         UserError: an unknown word, or none.
     """
+    known = words_of(kernel)
     found: list[str] = []
     for word in (word.strip() for word in words.split(",")):
-        if word not in WORDS and word not in FIELDS:
-            raise unknown("word to tell schedules apart by", word, {*WORDS, *FIELDS}, "e.g. tile,stages")
-        found += WORDS.get(word, (word,))
+        if word not in known.groups and word not in known.fields:
+            example = ",".join(list(known.groups or known.fields)[:2])
+            names = {*known.groups, *known.fields}
+            raise unknown("word to tell schedules apart by", word, names, f"e.g. {example}")
+        found += known.groups.get(word, (word,))
     return tuple(dict.fromkeys(found))
 
 
@@ -43,7 +37,7 @@ def group_of(schedule: Mapping[Any, Any], fields: tuple[str, ...]) -> tuple[int,
     return tuple(int(schedule[name]) for name in fields)
 
 
-def distinct_rows(table: "pd.DataFrame", words: str) -> "pd.DataFrame":
+def distinct_rows(table: "pd.DataFrame", words: str, kernel: str = "gemm") -> "pd.DataFrame":
     """The first row of each group of a table of schedules: of one that is sorted by latency, the fastest.
 
     Schedules that differ in other fields only (for "tile": in stages, warps, cluster, raster, launch, epilogue) are one
@@ -52,8 +46,9 @@ def distinct_rows(table: "pd.DataFrame", words: str) -> "pd.DataFrame":
     Args:
         table: with a column a schedule field, e.g. `SweepResult.top`.
         words: see `distinct_fields`.
+        kernel: whose schedules.
 
     Raises:
         UserError: an unknown word.
     """
-    return table.drop_duplicates(list(distinct_fields(words))).reset_index(drop=True)
+    return table.drop_duplicates(list(distinct_fields(words, kernel))).reset_index(drop=True)

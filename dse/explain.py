@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from .any_order import one_order
 from .columns import code_names
 from .content.space import load_space
 from .explanation import Explanation
@@ -11,7 +12,6 @@ from .infeasible import why_not
 from .job import SweepJob
 from .roofline import roofline
 from .rows import evaluate_schedules
-from .schedule_text import FIELDS, distinct_raster, raster_label
 from .trust import label_of
 
 
@@ -31,8 +31,8 @@ def explain_schedule(
     A launch order that a space holds under another name is renamed, with a note, rather than refused.
 
     Args:
-        problem: the user's problem (`dse.kernels.gemm.GemmProblem`).
-        schedule: a complete schedule, field -> number (`dse.schedule_text.parse_schedule`).
+        problem: the user's problem (`dse.kernels.problem.Problem`).
+        schedule: a complete schedule, field -> number (`dse.schedule_words.Words.parse`).
         gpu: the model's record of the GPU, `GpuFile.bind(...)`.
         family: the instruction family that the record is bound to.
         gpu_name: what to call the GPU.
@@ -40,12 +40,8 @@ def explain_schedule(
         clock: the clock that the record is bound to.
         tuned: the schedule is the fastest of a space; of others the explanation says that they were not validated.
     """
-    renamed = distinct_raster(schedule, problem.m, problem.n)
-    notes = ()
-    if renamed != dict(schedule):
-        written, kept = raster_label(schedule), raster_label(renamed)
-        notes = (f"raster {written} is as wide as the grid: the launch order is that of {kept}",)
-    job = SweepJob(load_space("gemm", family, problem.dtype), problem, gpu, gpu_name=gpu_name, clock=clock)
+    renamed, note = one_order(schedule, problem)
+    job = SweepJob(load_space(problem.kernel, family, problem.dtype), problem, gpu, gpu_name=gpu_name, clock=clock)
     costs = costs_of(job, [renamed])[0]
     reason = why_not(problem, renamed, costs, gpu) if int(costs["reason"]) else ""
     unlimited = replace(job, gpu=replace(gpu, power_time_s=0.0 * gpu.power_time_s))
@@ -57,7 +53,7 @@ def explain_schedule(
         costs,
         roofline(problem, gpu),
         reason,
-        notes,
+        (note,) if note else (),
         gpu_changes=gpu_changes,
         clock=clock,
         tdp_w=float(gpu.tdp_w),
@@ -73,9 +69,9 @@ def costs_of(job: SweepJob, schedules: list[Mapping[str, int]]) -> list[dict[str
 
     if not schedules:
         return []
-    fields = {name: np.array([at[name] for at in schedules]) for name in FIELDS}
+    fields = {name: np.array([at[name] for at in schedules]) for name in job.model.schedule_fields}
     columns = evaluate_schedules(job, fields)
-    costs = {name: values for name, values in columns.items() if name not in FIELDS}
+    costs = {name: values for name, values in columns.items() if name not in fields}
     costs |= code_names(costs)
     return [{name: _plain(values[row]) for name, values in costs.items()} for row in range(len(schedules))]
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .advice import what_binds, what_to_change
-from .roofline import Roofline
-from .schedule_text import format_schedule
+from .advice import About, what_binds, what_to_change
+from .roofline import TENSOR, Roofline
+from .schedule_words import words_of
 from .text import byte_text, seconds_text, table, what_if_lines
 from .trust import SINGLE_SCHEDULE, TrustLabel, interval_of
 
@@ -30,7 +30,7 @@ class Explanation:
     """What the model says of one schedule.
 
     Attributes:
-        problem: the user's problem (`dse.kernels.gemm.GemmProblem`).
+        problem: the user's problem (`dse.kernels.problem.Problem`).
         gpu_name: of the GPU.
         family: instruction family.
         schedule: field -> number.
@@ -104,15 +104,22 @@ class Explanation:
         return {name: float(self.cost[f"{name}_s"]) for name in PHASES}
 
     @property
+    def schedule_text(self) -> str:
+        """The schedule in its kernel's words."""
+        return words_of(self.problem.kernel).format(self.schedule)
+
+    @property
     def binds(self) -> str:
         """What binds, in a sentence."""
-        return what_binds(self.cost, self.roof)
+        return what_binds(self.cost, self.roof, self.problem.kernel)
 
     @property
     def advice(self) -> list[str]:
         """What to change, the largest gain first."""
         clusters = self.family != "mma_sync"
-        return what_to_change(self.schedule, self.cost, self.roof, clusters, self.throttled_s)
+        return what_to_change(
+            About(self.problem.kernel, self.schedule, self.cost, self.roof, clusters, self.throttled_s)
+        )
 
     def __str__(self) -> str:
         return explanation_text(self)
@@ -128,7 +135,7 @@ class Explanation:
             "clock": self.clock,
             "family": self.family,
             "schedule": dict(self.schedule),
-            "schedule_text": format_schedule(self.schedule),
+            "schedule_text": self.schedule_text,
             "feasible": self.feasible,
             "why_not": self.why_not,
             "latency_s": self.latency_s if self.feasible else None,
@@ -159,10 +166,9 @@ class Explanation:
 
 def explanation_text(explanation: Explanation) -> str:
     """The explanation as a page of text."""
-    problem = explanation.problem
     head = [
-        f"GEMM {problem.shape} {problem.dtype} -> {problem.out_dtype} on {explanation.gpu_name}, {explanation.family}",
-        f"schedule  {format_schedule(explanation.schedule)}",
+        f"{explanation.problem.title} on {explanation.gpu_name}, {explanation.family}",
+        f"schedule  {explanation.schedule_text}",
         *what_if_lines(explanation.gpu_changes, explanation.clock),
         *(f"note      {note}" for note in explanation.notes),
     ]
@@ -180,12 +186,15 @@ def explanation_text(explanation: Explanation) -> str:
 
 def _verdict(at: Explanation) -> list[str]:
     roof = at.roof
+    sustained = (
+        f", {seconds_text(roof.sustained_tensor_s)} at the {100 * roof.tensor_efficiency:.1f} % a long main loop "
+        "sustains (tensor_efficiency)"
+    )
     lines = [
         f"latency   {seconds_text(at.latency_s)}, {at.tflop_per_s:.1f} TFLOP/s",
         *_trust(at),
         f"roofline  {at.roof_share:.1%} of the {roof.roof}",
-        f"          tensor {seconds_text(roof.tensor_s)} at peak, {seconds_text(roof.sustained_tensor_s)} at the "
-        f"{100 * roof.tensor_efficiency:.1f} % a long main loop sustains (tensor_efficiency)",
+        f"          {roof.engine} {seconds_text(roof.tensor_s)} at peak{sustained if roof.engine == TENSOR else ''}",
         f"          DDR {seconds_text(roof.ddr_s)} for {byte_text(roof.compulsory_bytes)} compulsory",
         f"          {roof.intensity:.0f} FLOP/B; the roofs meet at {roof.ridge:.0f} FLOP/B",
         f"binds     {at.binds}",
@@ -251,7 +260,7 @@ def _fit(at: Explanation) -> list[str]:
     measured = [
         word
         for word, name in (("registers", "registers_measured"), ("shared memory", "smem_measured_bytes"))
-        if at.schedule[name]
+        if at.schedule.get(name)
     ]
     lines = [
         f"occupancy {cost['ctas_per_sm']:.0f} CTA(s) an SM, limited by {cost['occupancy_limiter_name']}; "

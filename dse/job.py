@@ -43,8 +43,8 @@ class SweepJob:
 
     Attributes:
         space: the schedules.
-        problem: a user's problem (`GemmProblem`: anything with `arrays()` and `shape`) or the model's own record of
-            numbers (`jaxmodel.types.Gemm`).
+        problem: a user's problem (`dse.kernels.problem.Problem`: anything with `arrays()` and `shape`) or the model's
+            own record of numbers (`jaxmodel.types.Gemm`).
         gpu: the model's record of numbers (`jaxmodel.machine.Gpu`); leaves are turned into float32.
         kernel: the cost model, or the name of a registered one; None: the space's kernel.
         problem_name: what reports call the problem; "": its shape.
@@ -142,4 +142,6 @@ def as_float32(record: Any) -> Any:
     """A record of the model with float32 leaves: one compiled function then takes every problem and GPU."""
     if is_dataclass(record) and not isinstance(record, type):
         return replace(record, **{f.name: as_float32(getattr(record, f.name)) for f in fields(record)})
+    if isinstance(record, tuple):
+        return tuple(as_float32(entry) for entry in record)
     return None if record is None else np.asarray(record, np.float32)

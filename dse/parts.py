@@ -99,7 +99,7 @@ def block_table(
     }
     intervals = trust.columns(numbers["latency_s"]) if trust else {}
     index = {"index": index_column(indices, space.size)}
-    return as_table(index | labels | numbers | words | intervals, space.size > 2**64)
+    return as_table(index | labels | numbers | words | intervals, space.size > 2**64, space.kernel)
 
 
 def _digits(start: int, count: int, stride: int, radix: int) -> np.ndarray:

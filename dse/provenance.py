@@ -137,6 +137,8 @@ def _git(root: Path, *arguments: str) -> str:
 
 
 def _leaves(record: Any, prefix: str = "") -> list[tuple[str, Any]]:
+    if isinstance(record, tuple):
+        return [leaf for place, entry in enumerate(record) for leaf in _leaves(entry, f"{prefix}[{place}]")]
     if not dataclasses.is_dataclass(record):
         return [(prefix, record)]
     return [
@@ -147,4 +149,6 @@ def _leaves(record: Any, prefix: str = "") -> list[tuple[str, Any]]:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_plain(entry) for entry in value]
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .advice import what_binds
+from .binding import bind, families_of
 from .candidate_files import listed_entries, read_entries
 from .candidates import Candidate, candidates_of
 from .content.gpu import GpuFile
@@ -15,7 +16,7 @@ from .explain import costs_of
 from .infeasible import why_not
 from .job import SweepJob
 from .roofline import roofline
-from .schedule_text import FIELDS, format_schedule
+from .schedule_words import words_of
 from .triton_config import TritonGpu
 from .trust import TrustLabel, interval_of, label_of
 
@@ -28,10 +29,16 @@ class Ranked:
     """One candidate with what the model says of it, and how far that can be trusted (None: there are no residuals)."""
 
     candidate: Candidate
+    kernel: str
     cost: dict[str, Any]
     why_not: str
     binds: str
     trust: TrustLabel | None = None
+
+    @property
+    def schedule_text(self) -> str:
+        """The schedule in its kernel's words."""
+        return words_of(self.kernel).format(self.candidate.schedule)
 
     @property
     def feasible(self) -> bool:
@@ -86,20 +93,21 @@ def rank_entries(
     clock: str = "boost",
 ) -> list[Ranked]:
     """`rank_candidates` of entries that were read before (`dse.candidate_files.read_entries`)."""
-    gpu.bind(problem.dtype, accumulator, family, clock=clock)
-    families = gpu.families(problem.dtype, accumulator)
-    about = TritonGpu(families or gpu.families(problem.dtype), int(gpu["sm_count"]))
+    bind(gpu, problem, accumulator, family, clock)
+    about = TritonGpu(families_of(problem, gpu, accumulator), int(gpu["sm_count"]))
     candidates = candidates_of(entries, problem, about, family)
     ranked: list[Ranked] = []
     for chosen in dict.fromkeys(candidate.family for candidate in candidates):
         members = [candidate for candidate in candidates if candidate.family == chosen]
-        bound = gpu.bind(problem.dtype, accumulator, chosen, clock=clock)
-        job = SweepJob(load_space("gemm", chosen, problem.dtype), problem, bound, gpu_name=gpu.name, clock=clock)
+        bound = bind(gpu, problem, accumulator, chosen, clock)
+        space = load_space(problem.kernel, chosen, problem.dtype)
+        job = SweepJob(space, problem, bound, gpu_name=gpu.name, clock=clock)
         trust = label_of(job)
         roof = roofline(problem, bound)
         for member, cost in zip(members, costs_of(job, [member.schedule for member in members]), strict=True):
             reason = why_not(problem, member.schedule, cost, bound) if int(cost["reason"]) else ""
-            ranked.append(Ranked(member, cost, reason, "" if reason else what_binds(cost, roof), trust))
+            binds = "" if reason else what_binds(cost, roof, problem.kernel)
+            ranked.append(Ranked(member, problem.kernel, cost, reason, binds, trust))
     place = {id(candidate): at for at, candidate in enumerate(candidates)}
     return sorted(ranked, key=lambda entry: (entry.latency_s, place[id(entry.candidate)]))
 
@@ -120,8 +128,8 @@ def ranked_table(ranked: Sequence[Ranked]) -> "pd.DataFrame":
             "feasible": entry.feasible,
             "slowdown": entry.latency_s / best if entry.feasible else None,
             "why": entry.binds or entry.why_not,
-            "schedule": format_schedule(entry.candidate.schedule),
-            **{name: entry.candidate.schedule[name] for name in FIELDS},
+            "schedule": entry.schedule_text,
+            **{name: entry.candidate.schedule[name] for name in words_of(entry.kernel).fields},
             **entry.cost,
             **_trust_columns(entry),
         }

@@ -1,7 +1,11 @@
-"""The two roofs of a GEMM on a GPU, and how far a latency is from the lower one."""
+"""The two roofs of a problem on a GPU, and how far a latency is from the lower one."""
 
 from dataclasses import dataclass
 from typing import Any
+
+from .kernels.registry import kernel_of
+
+TENSOR, CUDA = "tensor", "CUDA core"  # whose peak a kernel's operations run under
 
 
 @dataclass(frozen=True)
@@ -12,9 +16,11 @@ class Roofline:
         flop: useful operations.
         compulsory_bytes: what DRAM must move: every operand that is not in L2 at the start read once, the output
             written once.
-        peak_flop_per_s: tensor peak at the clock the model uses.
+        peak_flop_per_s: tensor peak at the clock the model uses; of a kernel without tensor instructions the CUDA
+            cores' peak, and "tensor" below means them.
         ddr_bytes_per_s: sustained DRAM bandwidth.
         tensor_efficiency: share of the tensor peak that a long main loop sustains.
+        engine: whose peak it is, "tensor" or "CUDA core".
     """
 
     flop: float
@@ -22,6 +28,7 @@ class Roofline:
     peak_flop_per_s: float
     ddr_bytes_per_s: float
     tensor_efficiency: float = 1.0
+    engine: str = TENSOR
 
     @property
     def tensor_s(self) -> float:
@@ -45,8 +52,8 @@ class Roofline:
 
     @property
     def roof(self) -> str:
-        """Which roof is the lower one: "tensor peak" or "DDR bandwidth"."""
-        return "tensor peak" if self.tensor_s >= self.ddr_s else "DDR bandwidth"
+        """Which roof is the lower one: "tensor peak" (or "CUDA core peak") or "DDR bandwidth"."""
+        return f"{self.engine} peak" if self.tensor_s >= self.ddr_s else "DDR bandwidth"
 
     @property
     def intensity(self) -> float:
@@ -60,20 +67,17 @@ class Roofline:
 
 
 def roofline(problem: Any, gpu: Any) -> Roofline:
-    """The roofs of a GEMM problem (`dse.kernels.gemm.GemmProblem`) on the model's record of a GPU.
+    """The roofs of a user's problem on the model's record of a GPU.
 
     Warm operands count as resident only as far as L2 holds them.
     """
-    record = problem.arrays()
-    m, n, k, batch = (float(getattr(problem, name)) for name in ("m", "n", "k", "batch"))
-    a_bytes, b_bytes = batch * m * k * float(record.a_bytes), batch * n * k * float(record.b_bytes)
-    warm = float(record.a_warm) * a_bytes + float(record.b_warm) * b_bytes
-    in_l2 = min(warm, float(gpu.l2_capacity_bytes) * float(gpu.l2_effective_ratio))
-    outputs = batch * m * n * (float(record.out_bytes) + float(record.c_in_bytes))
+    tensor_cores = kernel_of(problem).tensor_cores
+    rate = gpu.tensor_flop_per_clock_sm if tensor_cores else gpu.cuda_flop_per_clock_sm
     return Roofline(
-        flop=2.0 * batch * m * n * k,
-        compulsory_bytes=a_bytes + b_bytes - in_l2 + outputs,
-        peak_flop_per_s=float(gpu.sm_count) * float(gpu.clock_hz) * float(gpu.tensor_flop_per_clock_sm),
+        flop=problem.flop,
+        compulsory_bytes=problem.compulsory_bytes(gpu),
+        peak_flop_per_s=float(gpu.sm_count) * float(gpu.clock_hz) * float(rate),
         ddr_bytes_per_s=float(gpu.ddr_bytes_per_s),
-        tensor_efficiency=float(gpu.tensor_efficiency),
+        tensor_efficiency=float(gpu.tensor_efficiency) if tensor_cores else 1.0,
+        engine=TENSOR if tensor_cores else CUDA,
     )

@@ -101,9 +101,8 @@ class RunFolder:
         made = self._provenance | {"summary": summary}
         big_index = self._job.space.size > 2**64
         for name, rows in (("top", result.top), ("front", result.front)):
-            write_rows(
-                self.path / f"{name}.parquet", as_table({str(column): rows[column] for column in rows}, big_index), made
-            )
+            columns = {str(column): rows[column] for column in rows}
+            write_rows(self.path / f"{name}.parquet", as_table(columns, big_index, self._job.space.kernel), made)
         _write_json(self.path / SUMMARY_FILE, summary | {"provenance": self._provenance})
 
     def _resumed(self) -> SweepState:

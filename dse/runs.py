@@ -15,7 +15,7 @@ from .axis import Axis
 from .content.files import home_expanded
 from .errors import UserError
 from .job import SweepJob
-from .kernels.gemm import GemmProblem
+from .kernels.registry import get_kernel
 from .provenance import describe_problem, model_hash, record_hash
 from .question import Question
 from .run_folder import read_run
@@ -96,7 +96,7 @@ def open_run(path: str | os.PathLike[str]) -> OpenRun:
         content = json.loads((where / FILE).read_text())
         job = SweepJob(
             _space(content["space"]),
-            GemmProblem(**content["problem"]),
+            get_kernel(content["space"]["kernel"]).problem_of(content["problem"]),
             _record(content["gpu"]),
             gpu_name=content["gpu_name"],
             gpu_changes=tuple(content.get("gpu_changes", ())),  # older runs have neither

@@ -5,7 +5,7 @@ A third of a GEMM space fits any part at all; what does not is found once, not o
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -15,7 +15,6 @@ from .any_order import AnyOrder
 from .columns import cost_columns
 from .errors import UserError
 from .job import CostModel, as_float32
-from .kernels.gemm import GemmProblem
 from .kernels.registry import get_kernel
 from .platform import configure_jax, is_accelerator
 from .space import Space
@@ -23,7 +22,6 @@ from .space import Space
 CPU_LANES, CPU_BLOCK_LANES = 2**16, 2**14  # the model's intermediate arrays of a block stay in a core's cache
 ACCELERATOR_LANES = 2**20
 NARROW = np.uint16  # holds every number of a schedule
-LARGE = 65536  # a problem in which no dimension keeps a schedule from running
 
 # the numbers of a GPU that decide what fits, see `dse.schedule_set.fitting`; all others only move times
 DECIDES_WHAT_FITS = (
@@ -130,15 +128,16 @@ class ScheduleSet:
         return found
 
 
-def fitting(space: Space, problems: Sequence[GemmProblem], gpus: Sequence[Any], any_order: bool = False) -> ScheduleSet:
+def fitting(space: Space, problems: Sequence[Any], gpus: Sequence[Any], any_order: bool = False) -> ScheduleSet:
     """The schedules of a space whose own resources fit at least one of the GPUs.
 
     What depends on a problem's size (more splits than K-steps, an order that a smaller swizzle has too) is left in: the
-    model says it again with each problem.
+    model says it again with each problem. Problems that differ only in sizes that decide nothing else are looked at
+    once (`KernelProblem.enlarged`).
 
     Args:
         space: any size that leaves its runnable part in memory, about 30 bytes a schedule.
-        problems: their types and layouts count, not their sizes.
+        problems: their types and layouts count, and of kernels other than GEMM their sizes too.
         gpus: the model's records, bound to the space's family and type.
         any_order: see `ScheduleSet`; False finds what a sweep finds.
 
@@ -229,8 +228,8 @@ def _compiled(
     return jax.jit(evaluate)
 
 
-def _distinct_cases(problems: Sequence[GemmProblem], gpus: Sequence[Any]) -> list[tuple[Any, Any]]:
-    large = {replace(problem, m=LARGE, n=LARGE, k=LARGE, batch=1) for problem in problems}
+def _distinct_cases(problems: Sequence[Any], gpus: Sequence[Any]) -> list[tuple[Any, Any]]:
+    large = {problem.enlarged() if hasattr(problem, "enlarged") else problem for problem in problems}
     kinds: dict[bytes, Any] = {}
     for gpu in gpus:
         kinds.setdefault(b"".join(_bytes(getattr(gpu, name)) for name in DECIDES_WHAT_FITS), gpu)

@@ -1,4 +1,4 @@
-"""Schedules as people write them: `tile=128x256x64 stages=4 warps=8 cluster=2x1 raster=along_m:8 launch=persistent`.
+"""GEMM schedules as people write them: `tile=128x256x64 stages=4 warps=8 cluster=2x1 launch=persistent`.
 
     tile      MxNxK of one CTA, elements                      stages    K-steps in shared memory
     warps     a number, MxN, or 1wg / 2wg (wgmma)             cluster   MxN CTAs; pair:2x1 is a tcgen05 2-CTA pair
@@ -10,12 +10,12 @@
 Any field of the schedule record may be given by its own name as well (`tile_m=128`).
 """
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any
 
 from .errors import UserError, unknown
+from .schedule_words import split_words
 
 EPILOGUES = ("direct", "staged", "overlapped")
 LAUNCHES = ("data_parallel", "persistent", "split_k", "stream_k")
@@ -76,7 +76,7 @@ def parse_schedule(given: str | Mapping[str, Any], family: str) -> dict[str, int
     Raises:
         UserError: a word that is unknown, given twice or not readable, or a missing tile or stages.
     """
-    words = _words(given) if isinstance(given, str) else {str(key): value for key, value in given.items()}
+    words = split_words(given, EXAMPLE) if isinstance(given, str) else {str(key): value for key, value in given.items()}
     fields: dict[str, int] = {}
     for key, value in words.items():
         if key not in WORDS and key not in FIELDS:
@@ -186,23 +186,6 @@ def distinct_raster(schedule: Mapping[str, int], m: int, n: int) -> dict[str, in
     elif swizzle > 1 and swizzle >= (rows if along_n else cols):
         along_n, swizzle = 1 - along_n, 1
     return {**schedule, "raster_along_n": along_n, "swizzle": swizzle}
-
-
-def _words(text: str) -> dict[str, Any]:
-    if text.strip().startswith("{"):
-        try:
-            return dict(json.loads(text))
-        except ValueError as error:
-            raise UserError(f"the schedule is not readable JSON: {error}") from None
-    words: dict[str, Any] = {}
-    for word in re.split(r"[\s;,]+", text.strip()):
-        key, equals, value = word.partition("=")
-        if not equals or not value:
-            raise UserError(f"cannot read {word!r} in the schedule: write KEY=VALUE words, e.g. {EXAMPLE}")
-        if key in words:
-            raise UserError(f"the schedule gives {key} twice: give it once")
-        words[key] = value
-    return words
 
 
 def _read(key: str, value: Any, family: str, words: Mapping[str, Any]) -> dict[str, int]:

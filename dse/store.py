@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .columns import CODES, COST_COLUMNS, SCHEDULE_COLUMNS, TRUST_COLUMNS, describe
+from .columns import CODES, COST_COLUMNS, SCHEDULE_COLUMNS, TRUST_COLUMNS, describe, schedule_columns
 from .errors import UserError
 
 METADATA_KEY = b"tilesweep"
@@ -27,25 +27,27 @@ COLUMN_TYPES: dict[str, pa.DataType] = {
 TEXT = pa.string()  # labels of axes and words for codes
 
 
-def row_schema(columns: Mapping[str, Any], big_index: bool = False) -> pa.Schema:
+def row_schema(columns: Mapping[str, Any], big_index: bool = False, kernel: str = "gemm") -> pa.Schema:
     """The schema of a file of rows: types by name, and for other kernels' schedule fields and costs by kind.
 
     Args:
         columns: name -> values.
         big_index: the space has more than 2^64 points: indices are decimal strings.
+        kernel: whose schedules, for units and meanings.
     """
-    return pa.schema([_field(name, values, big_index) for name, values in columns.items()])
+    schedule = schedule_columns(kernel)
+    return pa.schema([_field(name, values, big_index, schedule) for name, values in columns.items()])
 
 
-def as_table(columns: Mapping[str, Any], big_index: bool = False) -> pa.Table:
+def as_table(columns: Mapping[str, Any], big_index: bool = False, kernel: str = "gemm") -> pa.Table:
     """Columns, one array each, with the row schema."""
-    schema = row_schema(columns, big_index)
+    schema = row_schema(columns, big_index, kernel)
     arrays = [_as_arrow(columns[field.name], field.type) for field in schema]
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def _field(name: str, values: Any, big_index: bool) -> pa.Field:
-    unit, meaning = describe(name)
+def _field(name: str, values: Any, big_index: bool, schedule: Mapping[str, tuple[str, str]]) -> pa.Field:
+    unit, meaning = describe(name, schedule)
     if name == "index" and big_index:
         kind = TEXT
     elif name in COLUMN_TYPES:

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 from .columns import TRUST_COLUMNS
 from .result import SweepResult
-from .schedule_text import FIELDS as SCHEDULE_FIELDS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,8 +26,10 @@ def summary_table(results: Iterable[tuple[str, SweepResult]]) -> "pd.DataFrame":
     """
     import pandas as pd
 
-    table = pd.DataFrame([_row(name, result) for name, result in results])
-    whole = dict.fromkeys(("feasible", *SCHEDULE_FIELDS, "front"), "Int64")
+    listed = list(results)
+    table = pd.DataFrame([_row(name, result) for name, result in listed])
+    schedule = {field: None for _, result in listed for field in result.job.model.schedule_fields}
+    whole = dict.fromkeys(("feasible", *schedule, "front"), "Int64")
     return table.astype(whole | dict.fromkeys(NUMBERS, "float64"))
 
 
@@ -49,13 +50,14 @@ def advice(reason: str) -> str:
 
 def _row(name: str, result: SweepResult) -> dict[str, Any]:
     row: dict[str, Any] = {"name": name, "shape": result.job.problem_name, "feasible": result.feasible}
-    row |= dict.fromkeys((*NUMBERS[:-1], "bound_name", "l2_hit", *SCHEDULE_FIELDS))
+    fields = result.job.model.schedule_fields
+    row |= dict.fromkeys((*NUMBERS[:-1], "bound_name", "l2_hit", *fields))
     if len(result.top):
         best = result.top.iloc[0]
         row |= {"tflop_per_s": best["flop"] / best["latency_s"] / 1e12}
         row |= {key: best[key] for key in ("latency_s", "bound_name", "l2_hit")}
         row |= {key: best[key] for key in TRUST_COLUMNS if key in best}
-        row |= {key: int(best[key]) for key in SCHEDULE_FIELDS}
+        row |= {key: int(best[key]) for key in fields}
     row |= {"front": len(result.front), "folder": result.folder, "none_fits": why_none_fits(result)}
     job = result.job
     return (

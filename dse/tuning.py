@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from .job import as_float32
-from .kernels.gemm import GemmProblem
 from .platform import usable_cores
 from .progress import Progress, Snapshot, reporter
 from .schedule_set import ScheduleSet
@@ -35,7 +34,7 @@ class Tuned:
 
 def tune(
     schedules: ScheduleSet,
-    rows: Sequence[tuple[GemmProblem, Any]],
+    rows: Sequence[tuple[Any, Any]],
     progress: Progress = None,
     *,
     workers: int | None = None,
@@ -61,7 +60,7 @@ def tune(
 
 
 class _Work:
-    def __init__(self, schedules: ScheduleSet, rows: Sequence[tuple[GemmProblem, Any]], report: Any) -> None:
+    def __init__(self, schedules: ScheduleSet, rows: Sequence[tuple[Any, Any]], report: Any) -> None:
         self.schedules, self.rows, self.report = schedules, rows, report
         self.latency_s = np.full(len(rows), np.inf, np.float32)
         self.place = np.zeros(len(rows), np.int64)

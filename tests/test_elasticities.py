@@ -148,7 +148,7 @@ def test_what_ten_percent_changes_is_what_set_changes(plain):
 def test_at_an_optimum_tuning_anew_changes_nothing_in_the_first_order():
     """The envelope theorem, against brute force: the fastest of a space on moved machines."""
     asked = ask("3072x3072x3072", gpu="h200_sxm")
-    job = make_job(asked, "gemm", None, "quick", ["tile_k=64B", "stages=2:4"])
+    job = make_job(asked, None, "quick", ["tile_k=64B", "stages=2:4"])
     count = job.space.size
     columns = job.space.rows(list(range(count)))
     plans = [{name: int(columns[name][place]) for name in FIELDS} for place in range(count)]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dse import explain, load_gpu, load_space
-from dse.advice import what_binds, what_to_change
+from dse.advice import About, what_binds, what_to_change
 from dse.explain import costs_of, explain_schedule
 from dse.infeasible import why_not
 from dse.job import SweepJob
@@ -143,7 +143,7 @@ def test_every_bottleneck_has_words():
     for bound in BOUNDS:
         cost = {**at.cost, "bound_name": bound}
         assert what_binds(cost, at.roof)
-        assert all(isinstance(text, str) for text in what_to_change(at.schedule, cost, at.roof))
+        assert all(isinstance(text, str) for text in what_to_change(About("gemm", at.schedule, cost, at.roof)))
 
 
 def test_clusters_are_advised_only_where_there_are_any():

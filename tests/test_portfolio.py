@@ -198,7 +198,7 @@ def real() -> np.ndarray:
     axes = ["launch=data_parallel:staged,persistent:free0:staged,split_k:4:staged", "stages=4", "cluster=1x1,2x1"]
     asked = [ask(row.shape) for row in load_shapes("llama3_70b")]
     problems, gpu = [one.problem for one in asked], asked[0].bound
-    space = make_job(asked[0], "gemm", None, "library", axes).space
+    space = make_job(asked[0], None, "library", axes).space
     return space_kernels("wgmma", gpu, fitting(space, problems, [gpu])).latencies(problems)
 
 

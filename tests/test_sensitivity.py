@@ -54,7 +54,7 @@ def test_the_table_is_sorted_and_shows_what_matters(capsys):
 
 def test_without_a_schedule_the_fastest_of_the_space_is_meant(capsys):
     found = json_answer(capsys, "sensitivity", "--shape", SHAPE, *FEW)["cases"][0]
-    job = make_job(ask(SHAPE), "gemm", None, "quick", ["tile_m=128", "tile_k=64B", "stages=3,4"])
+    job = make_job(ask(SHAPE), None, "quick", ["tile_m=128", "tile_k=64B", "stages=3,4"])
     best = tuned_cases([("", 1.0, job)])[0]
     assert sensitivity([best]).found[0].latency_s == found["latency_s"]
     assert found["tuned"] is True

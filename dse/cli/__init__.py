@@ -37,7 +37,13 @@ EXIT_BROKEN_PIPE = 141
 
 
 class Parser(argparse.ArgumentParser):
-    """Errors in one line, like all others of the command."""
+    """Errors in one line, like all others of the command.
+
+    Attributes:
+        words: what it will parse; help speaks of the kernel that is named there.
+    """
+
+    words: Sequence[str] = ()
 
     def error(self, message: str) -> NoReturn:
         print(f"dse: {message}; see {self.prog} --help", file=sys.stderr)
@@ -102,17 +108,25 @@ def _run(words: list[str]) -> int:
     parser = Parser(
         prog=f"dse {name}", description=command.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.words = words[1:]
     command.add_arguments(parser)
-    arguments = parser.parse_args(_glued(words[1:]))
+    arguments = parser.parse_args(_glued(words[1:], parser))
     arguments.words = words
     return command.run(arguments) or 0
 
 
-def _glued(words: list[str]) -> list[str]:
-    """`--shape -8x8x8` as `--shape=-8x8x8`: argparse would take the value for an option and say that it is missing."""
+def _glued(words: list[str], parser: Parser) -> list[str]:
+    """`--shape -8x8x8` as `--shape=-8x8x8`: argparse would take the value for an option and say that it is missing. And
+    `--beta` as `--beta=true` unless true or false follows: argparse would take the next argument for its value."""
+    from ..kernels.choice import NO, YES
+
+    optional = {name for name, action in parser._option_string_actions.items() if action.nargs == "?"}
     glued: list[str] = []
-    for word in words:
-        if re.match(r"-\d", word) and glued and glued[-1].startswith("--") and "=" not in glued[-1]:
+    for place, word in enumerate(words):
+        follows = words[place + 1].lower() if place + 1 < len(words) else ""
+        if word in optional and follows not in YES + NO:
+            glued.append(f"{word}=true")
+        elif re.match(r"-\d", word) and glued and glued[-1].startswith("--") and "=" not in glued[-1]:
             glued[-1] += f"={word}"
         else:
             glued.append(word)

@@ -196,7 +196,7 @@ def _tuned(arguments: argparse.Namespace, asked: "Question", progress: Any) -> "
     from ..api import make_job
     from ..studies.cases import tuned_cases
 
-    job = make_job(asked, "gemm", arguments.space, arguments.preset, arguments.axis)
+    job = make_job(asked, arguments.space, arguments.preset, arguments.axis)
     return replace(tuned_cases([(asked.gpu.name, 1.0, job)], progress)[0], accumulator=asked.accumulator)
 
 

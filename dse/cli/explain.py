@@ -4,9 +4,10 @@
   dse explain --shape 8192x8192x8192 --gpu h200_sxm --schedule "tile=128x256x64 stages=4 warps=8 cluster=2x1
       raster=along_m:8 launch=persistent"
 
-A schedule is words KEY=VALUE or a JSON object: tile=MxNxK and stages are needed; warps, cluster (2x1, pair:2x1), raster
-(along_m:8), launch (data_parallel, persistent:free8, split_k:4, stream_k), epilogue (direct, staged, overlapped),
-swap_ab, and measured registers and smem_bytes may follow.
+A schedule is words KEY=VALUE or a JSON object. Of gemm tile=MxNxK and stages are needed; warps, cluster (2x1,
+pair:2x1), raster (along_m:8), launch (data_parallel, persistent:free8, split_k:4, stream_k), epilogue (direct, staged,
+overlapped), swap_ab, and measured registers and smem_bytes may follow. Of other kernels (--kernel NAME) the words are
+the schedule's fields, see spaces/NAME/_fields.toml.
 """
 
 import argparse
@@ -14,7 +15,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ..errors import UserError
-from .options import add_question, changed_question, question
+from .options import add_question, changed_question, question, shape_word
 
 if TYPE_CHECKING:
     from ..explanation import Explanation
@@ -27,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rank", type=int, metavar="I", help="the same")
     parser.add_argument("--index", type=int, metavar="I", help="any schedule of the run's space, by its index")
     parser.add_argument("--schedule", metavar="WORDS", help="a schedule typed by hand")
-    add_question(parser, shape_needed=False)
+    add_question(parser, shape_needed=False, named=True)
     parser.add_argument("--json", action="store_true", help="the answer as JSON on standard output")
 
 
@@ -66,10 +67,12 @@ def _from_run(arguments: argparse.Namespace) -> "Explanation":
 
 def _typed(arguments: argparse.Namespace) -> "Explanation":
     from ..api import explain_asked
-    from ..schedule_text import EXAMPLE, parse_schedule
+    from ..schedule_words import words_of
 
+    words = words_of(arguments.kernel)
     if not arguments.schedule or not arguments.shape:
-        raise UserError(f'give a RUN folder, or --shape MxNxK and --schedule "{EXAMPLE}"')
+        form = shape_word(arguments.kernel)
+        raise UserError(f'give a RUN folder, or --shape {form} and --schedule "{words.example}"')
     asked = question(arguments)
-    fields = parse_schedule(arguments.schedule, asked.family)
+    fields = words.parse(arguments.schedule, asked.family)
     return explain_asked(asked, fields)

@@ -93,7 +93,7 @@ def _run_front(arguments: argparse.Namespace) -> int:
     elif arguments.knees and not bends:
         print("no knee: the front is too short, or every step along it costs as much as it brings")
     else:
-        print(schedule_rows(rows, others, opened.trust))
+        print(schedule_rows(rows, others, opened.trust, summary["provenance"]["kernel"]))
     if arguments.knees and bends:
         depths = ", ".join(f"{knee.distance:.2f}" for knee in bends[: arguments.n])
         print(f"knees lie {depths} below the plane through the ends (log scale, the front spans 1 in each objective)")

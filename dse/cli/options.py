@@ -1,49 +1,99 @@
 """Options that several commands share, and what is made of them."""
 
 import argparse
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
+from ..kernels.problem import default_of, shape_form
+from ..kernels.registry import choices_by_option, get_kernel, kernel_names
 
 if TYPE_CHECKING:
     from ..question import Question
 
 
-def add_question(parser: argparse.ArgumentParser, shape_needed: bool = True, many: bool = False) -> None:
-    """--shape, --dtype, --gpu and what refines them."""
+def add_question(
+    parser: argparse.ArgumentParser,
+    shape_needed: bool = True,
+    many: bool = False,
+    kernels: Sequence[str] | None = None,
+    named: bool = False,
+) -> None:
+    """--shape, --dtype, --gpu, what refines them, and the kernels' choices.
+
+    Args:
+        parser: where they are added.
+        shape_needed: the command makes no sense without a shape.
+        many: shapes may be given several times.
+        kernels: that the command serves; None: all.
+        named: the kernel is an option, `--kernel`; else the command has an argument for it, or serves one.
+    """
+    served = tuple(kernels or kernel_names())
+    shown = tuple(name for name in getattr(parser, "words", ()) if name in served)[:1] or served
     group = parser.add_argument_group("the problem and the machine")
-    what = "MxNxK or BATCHxMxNxK, e.g. 8192x8192x8192"
+    if named:
+        group.add_argument("--kernel", default="gemm", metavar="NAME", help=f"{', '.join(served)} (default: gemm)")
+    what = _shape_help(shown)
     if many:
         group.add_argument("--shape", action="append", metavar="SHAPE", help=f"{what}; may be given several times")
     else:
         group.add_argument("--shape", required=shape_needed, metavar="SHAPE", help=what)
-    group.add_argument("--dtype", default="bf16", help="type of A and B (default: bf16)")
+    group.add_argument("--dtype", default="bf16", help="input type, of A and B for gemm (default: bf16)")
     group.add_argument("--gpu", default="h200_sxm", help="a name (dse gpus) or a TOML file (default: h200_sxm)")
     group.add_argument(
         "--set", action="append", default=[], metavar="FIELD=VALUE", dest="overrides",
-        help="change a number of the GPU: l2_capacity=2x, sm_count=+10%%, ddr_bytes_per_s=6e12",
+        help="change a number of the GPU: l2_capacity=2x, sm_count=+10%%, ddr_bytes_per_s=6e12; or of the "
+        "implementation: implementation.NAME=VALUE",
     )  # fmt: skip
     group.add_argument("--family", help="instruction family: mma_sync, wgmma, tcgen05 (default: the fastest)")
-    group.add_argument("--out-dtype", help="type of the output (default: bf16, or what suits --dtype)")
     group.add_argument("--accumulator", help="fp32, fp16 or int32 (default: fp32, int32 for integers)")
-    group.add_argument("--layout", default="tn", help="tn: both operands contiguous along k (default), nn, tt, nt")
-    group.add_argument("--beta", action="store_true", help="C is read and added")
-    group.add_argument(
-        "--cache", default="a_warm", help="what L2 holds at the start: cold, a_warm (default), b_warm, warm"
-    )
-    group.add_argument("--align", type=int, dest="align_bytes", metavar="BYTES", help="alignment of every row's start")
-    group.add_argument(
-        "--quantise-a", action="store_true", help="count the kernels that make a narrow A of a bf16 one before the GEMM"
-    )
     group.add_argument("--clock", default="boost", help="boost (default), less the power limit; or sustained, held")
+    _add_choices(parser, served, shown)
 
 
-def changed_question(arguments: argparse.Namespace) -> list[str]:
+def kernel_help() -> str:
+    """What the argument KERNEL may be."""
+    return f"{', '.join(kernel_names())} (default: gemm)"
+
+
+def shape_word(kernel: str) -> str:
+    """The grammar of a kernel's shapes as messages have it: `MxNxK`."""
+    return shape_form(get_kernel(kernel).problem).partition(" or ")[0]
+
+
+def _shape_help(kernels: Sequence[str]) -> str:
+    forms: dict[str, list[str]] = {}
+    for name in kernels:
+        forms.setdefault(shape_form(get_kernel(name).problem), []).append(name)
+    if len(forms) == 1:
+        example = getattr(get_kernel(kernels[0]).problem, "EXAMPLE", "")
+        return next(iter(forms)) + (f", e.g. {example}" if example else "")
+    return "; ".join(f"{', '.join(names)}: {form}" for form, names in forms.items())
+
+
+def _add_choices(parser: argparse.ArgumentParser, served: Sequence[str], shown: Sequence[str]) -> None:
+    """An option a choice, in a group a set of kernels that have it; those of kernels not asked about are not shown."""
+    groups: dict[tuple[str, ...], Any] = {}
+    for option, own in choices_by_option(served).items():
+        names = tuple(name for name in own if name in shown)
+        if names not in groups:
+            groups[names] = parser.add_argument_group(f"choices of {', '.join(names)}") if names else parser
+        choice = own[names[0] if names else next(iter(own))]
+        defaults = {default_of(get_kernel(name).problem, own[name]) for name in names}
+        text = choice.help(defaults.pop() if len(defaults) == 1 else None).replace("%", "%%")
+        truth = {"nargs": "?", "const": "true"} if any(at.kind is bool for at in own.values()) else {}
+        groups[names].add_argument(
+            option, dest=choice.name, metavar="true|false" if truth else choice.name.rpartition("_")[2].upper(),
+            help=text if names else argparse.SUPPRESS, **truth,
+        )  # fmt: skip
+
+
+def changed_question(arguments: argparse.Namespace, kernels: Sequence[str] | None = None) -> list[str]:
     """The options of `add_question` that are not at their defaults."""
     blank = argparse.ArgumentParser()
-    add_question(blank, shape_needed=False)
+    add_question(blank, shape_needed=False, kernels=kernels, named=True)
     actions = {action.dest: action for action in blank._actions if action.dest != "help"}
-    return [a.option_strings[0] for name, a in actions.items() if getattr(arguments, name) != a.default]
+    return [a.option_strings[0] for name, a in actions.items() if getattr(arguments, name, a.default) != a.default]
 
 
 def add_space(parser: argparse.ArgumentParser) -> None:
@@ -83,18 +133,28 @@ def positive(text: str) -> int:
     return int(text)
 
 
-def question(arguments: argparse.Namespace, shape: Any = None, dtype: str | None = None) -> "Question":
-    """What the options of `add_question` ask."""
+def question(
+    arguments: argparse.Namespace,
+    shape: Any = None,
+    dtype: str | None = None,
+    choices: Mapping[str, Any] | None = None,
+) -> "Question":
+    """What the options of `add_question` ask; a line of a shape list may say shape, dtype and choices itself."""
     from ..question import ask
 
     shape = arguments.shape if shape is None else shape
-    return ask(shape, dtype or arguments.dtype, arguments.gpu, **refinements(arguments))
+    refined = refinements(arguments) | dict(choices or {})
+    return ask(shape, dtype or arguments.dtype, arguments.gpu, **refined)
 
 
 def refinements(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What refines a question beside shape, dtype and GPU, as `dse.question.ask` and the functions of `dse` take it."""
-    names = ("family", "accumulator", "clock", "out_dtype", "layout", "beta", "cache", "align_bytes", "quantise_a")
-    return {"overrides": overrides(arguments.overrides)} | {name: getattr(arguments, name) for name in names}
+    """What refines a question beside shape, dtype and GPU, as `dse.question.ask` and the functions of `dse` take it:
+    the kernel, its choices where they are given, and the machine's."""
+    names = ("kernel", "family", "accumulator", "clock")
+    found = {"overrides": overrides(arguments.overrides)} | {name: getattr(arguments, name, None) for name in names}
+    choices = {choice.name for own in choices_by_option().values() for choice in own.values()}
+    given = {name: getattr(arguments, name, None) for name in sorted(choices)}
+    return found | {name: value for name, value in given.items() if value is not None}
 
 
 def overrides(texts: list[str]) -> dict[str, str]:

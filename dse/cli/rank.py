@@ -7,7 +7,8 @@ kernels (Triton, TileLang and PyTorch need not be installed). FILE.json is a lis
 Triton config (BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, SPLIT_K, NUM_SMS, num_warps, num_stages, num_ctas), a TileLang config
 (block_M, block_N, block_K, num_stages, thread_num, policy, enable_rasteration, panel_size, order) or a schedule (tile,
 stages, ..., see dse explain --help). FILE.sh holds calls of cutlass_profiler with --kernels=NAME and --stages=N.
-Measured `registers` (n_regs) and `smem_bytes` (shared) replace the model's estimates.
+Measured `registers` (n_regs) and `smem_bytes` (shared) replace the model's estimates. Candidates of other kernels
+(--kernel NAME) are schedules.
 """
 
 import argparse
@@ -20,7 +21,7 @@ from .options import add_question, question
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
     parser.add_argument("file", metavar="FILE", help="my_configs.py (it is run), .json, .csv or .sh")
-    add_question(parser)
+    add_question(parser, named=True)
     parser.add_argument("--json", action="store_true", help="the answer as JSON on standard output")
 
 
@@ -34,11 +35,10 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"dse: running {arguments.file} to read its configs", file=sys.stderr)
     ranked = rank_candidates(arguments.file, asked.problem, asked.gpu, arguments.family, asked.accumulator, asked.clock)
     if arguments.json:
-        what_if = {"gpu_changes": list(asked.gpu.changes), "clock": asked.clock}
+        what_if = {"gpu_changes": list(asked.changes), "clock": asked.clock}
         print_json({"question": asked.title, **what_if, "candidates": plain(ranked_table(ranked))})
         return 0
-    problem = asked.problem
-    head = f"GEMM {problem.shape} {problem.dtype} -> {problem.out_dtype} on {asked.gpu.title} ({asked.gpu.name})"
+    head = f"{asked.problem.title} on {asked.gpu.title} ({asked.gpu.name})"
     print("\n".join([head, *asked.what_if, ""]))
     print(_text(ranked))
     return 0
@@ -91,6 +91,6 @@ def _trust_lines(ranked: list[Any]) -> list[str]:
 
 
 def _short(entry: Any) -> str:
-    from ..schedule_text import format_schedule
+    from ..schedule_words import words_of
 
-    return format_schedule(entry.candidate.schedule).replace(" epilogue=staged", "").replace(" cluster=1x1", "")
+    return words_of(entry.kernel).short(entry.candidate.schedule)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
 from . import EXIT_INTERRUPTED
-from .options import add_output, add_question, add_space, objectives, positive, refinements
+from .options import add_output, add_question, add_space, kernel_help, objectives, positive, refinements
 
 if TYPE_CHECKING:
     from ..search import SearchResult
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
-    parser.add_argument("kernel", nargs="?", default="gemm", help="gemm (default)")
+    parser.add_argument("kernel", nargs="?", default="gemm", help=kernel_help())
     add_question(parser)
     add_space(parser)
     parser.set_defaults(objectives="latency_s")
@@ -49,7 +49,6 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(f"--out {arguments.out}: end the name in .parquet or .csv")
     with stoppable():
         result = search(
-            arguments.kernel,
             shape=arguments.shape,
             dtype=arguments.dtype,
             gpu=arguments.gpu,
@@ -96,13 +95,16 @@ def _value(text: str) -> float | str:
 
 
 def _text(result: "SearchResult") -> str:
+    from ..kernels.registry import get_kernel
     from ..text import what_if_lines
     from .show import schedule_rows
 
     job = result.job
+    kernel = job.space.kernel
     gpu = [name for name in result.trials.columns if str(name).startswith("gpu.")]
     lines = [
-        f"GEMM {job.problem_name} on {job.gpu_name}, space {job.space.name}: {job.space.size:,} points",
+        f"{get_kernel(kernel).title} {job.problem_name} on {job.gpu_name}, space {job.space.name}: "
+        f"{job.space.size:,} points",
         *what_if_lines(job.gpu_changes, job.clock),
         f"{len(result.trials):,} trials with {result.sampler}, seed {result.seed}: {result.feasible:,} can run, "
         f"{result.seconds:.1f} s",
@@ -110,17 +112,18 @@ def _text(result: "SearchResult") -> str:
     ]
     if not len(result.best):
         return "\n".join([*lines, "no trial can run: restrict the space, or try more"])
-    lines += [f"the best {len(result.best)} by {job.rank_by}", schedule_rows(result.best, gpu)]
+    lines += [f"the best {len(result.best)} by {job.rank_by}", schedule_rows(result.best, gpu, kernel=kernel)]
     if len(job.objectives) > 1:
         more = [name for name in job.objectives if name not in ("latency_s", "ddr_bytes")]
         lines += ["", f"front of the trials over {', '.join(job.objectives)}"]
-        lines += [schedule_rows(result.front, [*more, *gpu])]
+        lines += [schedule_rows(result.front, [*more, *gpu], kernel=kernel)]
     lines.append("\na search samples: the best may have been missed; dse sweep looks at every schedule")
     return "\n".join(lines)
 
 
 def _as_dict(result: "SearchResult") -> dict[str, Any]:
     return {
+        "kernel": result.job.space.kernel,
         "shape": result.job.problem_name,
         "gpu": result.job.gpu_name,
         "gpu_changes": list(result.job.gpu_changes),
@@ -146,7 +149,8 @@ def _write(path: Path, result: "SearchResult", command_line: str) -> None:
     if path.suffix == ".parquet":
         columns = {str(name): trials[name].to_numpy() for name in trials}
         made = provenance(result.job, command_line) | {"sampler": result.sampler, "seed": result.seed}
-        write_rows(path, as_table(columns, result.job.space.size > 2**64), made | {"trials": len(trials)})
+        space = result.job.space
+        write_rows(path, as_table(columns, space.size > 2**64, space.kernel), made | {"trials": len(trials)})
         return
     try:
         trials.to_csv(path, index=False)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..schedule_text import EPILOGUES, cluster_label, launch_label, raster_label, warps_label
+from ..schedule_words import words_of
 from ..text import byte_text
 from ..text import table as table
 
@@ -16,20 +16,25 @@ if TYPE_CHECKING:
     from ..trust import TrustLabel
 
 
-def schedule_rows(frame: "pd.DataFrame", more: Sequence[str] = (), trust: "TrustLabel | None" = None) -> str:
+def schedule_rows(
+    frame: "pd.DataFrame", more: Sequence[str] = (), trust: "TrustLabel | None" = None, kernel: str = "gemm"
+) -> str:
     """Schedules with what is predicted of them, one a line, and under them whose residuals their intervals come from.
 
     Args:
         frame: rows of a result.
         more: names further quantities to show.
         trust: the label of the frame's intervals; None: it has none.
+        kernel: whose schedules; what stands in the columns of a schedule, its words say.
     """
     level = trust.level if trust else 0.0
+    found = frame.to_dict("records")
+    cells, same = words_of(kernel).cells(found)
     rows = [
-        {**_schedule_row(str(place), row, level), **{name: f"{row[name]:.6g}" for name in more}}
-        for place, row in enumerate(frame.to_dict("records"))
+        {**_cost_cells(str(place), row, level), **own, **{name: f"{row[name]:.6g}" for name in more}}
+        for place, (row, own) in enumerate(zip(found, cells, strict=True))
     ]
-    text = table(rows, left=("binds", "tile", "raster", "launch"))
+    text = table(rows, left=("binds", "tile", "raster", "launch")) + (f"\n{same}" if same else "")
     return "\n".join([text, *trust.about()]) if trust and rows else text
 
 
@@ -49,8 +54,7 @@ def interval_text(row: Mapping[Any, Any]) -> str:
     return f"{low * 1e6:.2f} to {high * 1e6:.2f}"
 
 
-def _schedule_row(place: str, row: Mapping[Any, Any], level: float) -> dict[str, str]:
-    swap = " swapped" if row.get("swap_ab") else ""
+def _cost_cells(place: str, row: Mapping[Any, Any], level: float) -> dict[str, str]:
     return {
         "#": place,
         "latency us": f"{row['latency_s'] * 1e6:.2f}",
@@ -61,12 +65,6 @@ def _schedule_row(place: str, row: Mapping[Any, Any], level: float) -> dict[str,
         "L1.5 hit": f"{row['l15_hit']:.1%}",
         "DDR": byte_text(row["ddr_bytes"]),
         "CTA/SM": f"{row['ctas_per_sm']:.0f}",
-        "tile": f"{row['tile_m']:.0f}x{row['tile_n']:.0f}x{row['tile_k']:.0f}{swap}",
-        "stages": f"{row['stages']:.0f}",
-        "warps": warps_label(row),
-        "cluster": cluster_label(row),
-        "raster": raster_label(row),
-        "launch": f"{launch_label(row)} {EPILOGUES[int(row['epilogue'])]}",
     }
 
 

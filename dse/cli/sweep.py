@@ -3,6 +3,7 @@
 dse sweep gemm --shape 8192x8192x8192 --dtype bf16 --gpu h200_sxm
 dse sweep gemm --shape 4096x4096x4096 --preset quick --axis tile_m=64,128 --set l2_capacity=2x
 dse sweep gemm --shapes shapes.csv --preset library --out runs/mine
+dse sweep KERNEL --help                     the shape's grammar and the choices of one kernel
 """
 
 import argparse
@@ -14,7 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
 from . import EXIT_INTERRUPTED
-from .options import add_output, add_question, add_space, objectives, positive, question
+from .options import (
+    add_output,
+    add_question,
+    add_space,
+    kernel_help,
+    objectives,
+    positive,
+    question,
+    shape_word,
+)
 
 if TYPE_CHECKING:
     from ..question import Question
@@ -23,9 +33,12 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
-    parser.add_argument("kernel", nargs="?", default="gemm", help="gemm (default)")
+    parser.add_argument("kernel", nargs="?", default="gemm", help=kernel_help())
     add_question(parser, many=True)
-    parser.add_argument("--shapes", metavar="FILE.csv", help="many shapes: columns m,n,k[,batch][,name][,dtype]")
+    parser.add_argument(
+        "--shapes", metavar="FILE.csv",
+        help="many shapes: columns m,n,k[,batch][,name][,dtype]; of other kernels shape[,name][,dtype][,CHOICE]",
+    )  # fmt: skip
     add_space(parser)
     group = parser.add_argument_group("the run and its files")
     group.add_argument("--out", metavar="DIR", help="folder of the run (default: runs/<kernel>-<gpu>-<shape>-<time>)")
@@ -45,9 +58,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     get_kernel(arguments.kernel)
     if bool(arguments.shape) == bool(arguments.shapes):
-        raise UserError("give the problem as --shape MxNxK, or many as --shapes FILE.csv")
-    rows = shape_rows(arguments.shapes or arguments.shape)
-    asked = [question(arguments, row.shape, row.dtype) for row in rows]
+        raise UserError(f"give the problem as --shape {shape_word(arguments.kernel)}, or many as --shapes FILE.csv")
+    rows = shape_rows(arguments.shapes or arguments.shape, arguments.kernel)
+    asked = [question(arguments, row.shape, row.dtype, row.choices) for row in rows]
     root = home_expanded(arguments.out) if arguments.out else _default_folder(arguments, asked)
     if len(rows) == 1 and not arguments.shapes:
         result = _sweep(arguments, asked[0], root)
@@ -64,7 +77,6 @@ def _sweep(arguments: argparse.Namespace, asked: "Question", folder: Path, root:
 
     job = make_job(
         asked,
-        arguments.kernel,
         arguments.space,
         arguments.preset,
         arguments.axis,
@@ -115,7 +127,7 @@ def _sweep_many(arguments: argparse.Namespace, names: list[str], asked: "list[Qu
             }
         )
     else:
-        print("\n".join([*asked[0].what_if, _summary_text(summary)]))
+        print("\n".join([*asked[0].what_if, _summary_text(summary, arguments.kernel)]))
         print(f"\neach shape has its folder in {root}, the table above is {root / 'summary.csv'}")
     stopped = results[-1].incomplete
     if stopped:
@@ -147,7 +159,11 @@ def result_text(title: str, result: "SweepResult") -> str:
     if not len(result.top):
         lines.append("no schedule fits: see the reasons above" if not result.incomplete else "nothing that fits so far")
         return "\n".join(lines)
-    lines += [f"the best {len(result.top)} by {job.rank_by}", schedule_rows(result.top, trust=result.trust), ""]
+    lines += [
+        f"the best {len(result.top)} by {job.rank_by}",
+        schedule_rows(result.top, trust=result.trust, kernel=job.space.kernel),
+        "",
+    ]
     if result.top_ties_dropped:
         lines.append(f"{result.top_ties_dropped:,} more tie with the last of them")
     lines.append(f"front over {', '.join(job.objectives)}: {result.front_points:,} points")
@@ -210,10 +226,11 @@ def as_dict(result: "SweepResult") -> dict[str, Any]:
     }
 
 
-def _summary_text(summary: Any) -> str:
+def _summary_text(summary: Any, kernel: str) -> str:
+    from ..schedule_words import words_of
     from .show import interval_text, table
 
-    rows = []
+    rows, words = [], words_of(kernel)
     for row in summary.to_dict("records"):
         fits = row.get("latency_s") is not None and row["latency_s"] == row["latency_s"]
         rows.append(
@@ -224,11 +241,11 @@ def _summary_text(summary: Any) -> str:
                 "interval us": interval_text(row) if fits else "",
                 "TFLOP/s": f"{row['tflop_per_s']:.1f}" if fits else "",
                 "binds": str(row["bound_name"]) if fits else "",
-                "tile": f"{row['tile_m']:.0f}x{row['tile_n']:.0f}x{row['tile_k']:.0f}" if fits else "",
+                words.tile_name: words.tile(row) if fits else "",
                 "front": str(row["front"]),
             }
         )
-    lines = [table(rows, left=("name", "shape", "binds"))]
+    lines = [table(rows, left=("name", "shape", "binds", "schedule"))]
     outside: dict[str, list[str]] = {}
     for row in summary.to_dict("records"):
         for text in filter(None, str(row.get("extrapolates") or "").split("; ")):
@@ -240,7 +257,9 @@ def _summary_text(summary: Any) -> str:
 
 
 def _default_folder(arguments: argparse.Namespace, asked: "list[Question]") -> Path:
-    shape = asked[0].problem.shape if len(asked) == 1 else f"{len(asked)}shapes"
+    from ..api import folder_name
+
+    shape = folder_name(asked[0].problem.shape) if len(asked) == 1 else f"{len(asked)}shapes"
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
     return Path("runs") / f"{arguments.kernel}-{asked[0].gpu.name}-{shape}-{stamp}"
 

@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(rows.assign(**trust.words()) if trust else rows)
         return 0
     print(heading(opened.summary))
-    print(schedule_rows(rows, trust=trust))
+    print(schedule_rows(rows, trust=trust, kernel=opened.summary["provenance"]["kernel"]))
     if note:
         print(note)
     return 0
@@ -59,8 +59,9 @@ def _chosen(opened: Any, wanted: int, distinct: str | None) -> "tuple[pd.DataFra
     from ..distinct import distinct_rows
 
     by_latency = opened.front.sort_values("latency_s", kind="stable")
-    own = len(distinct_rows(opened.top, distinct))
-    rows = distinct_rows(pd.concat([opened.top, by_latency], ignore_index=True), distinct).head(wanted)
+    kernel = opened.summary["provenance"]["kernel"]
+    own = len(distinct_rows(opened.top, distinct, kernel))
+    rows = distinct_rows(pd.concat([opened.top, by_latency], ignore_index=True), distinct, kernel).head(wanted)
     if own >= wanted:
         return rows, ""
     more = len(rows) - own
@@ -77,10 +78,11 @@ def cannot_run(summary: dict) -> str:
 
 def heading(summary: dict) -> str:
     """What run this is, whether it was interrupted, and what was changed of the GPU, a line each."""
+    from ..kernels.registry import get_kernel
     from ..text import what_if_lines
 
     made = summary["provenance"]
-    problem = made["problem"]
-    text = f"GEMM {made['problem_name']} {problem['dtype']} -> {problem['out_dtype']} on {made['gpu']}, {made['space']}"
+    title = get_kernel(made["kernel"]).problem_of(made["problem"]).title
+    text = f"{title} on {made['gpu']}, {made['space']}"
     text += " (interrupted: of the part evaluated so far)" if summary["incomplete"] else ""
     return "\n".join([text, *what_if_lines(made.get("gpu_changes", ()), made.get("clock", "boost"))])

@@ -1,7 +1,7 @@
 """GEMM: shapes and choices as users write them -> problems as the model takes them."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -23,6 +23,7 @@ LAYOUTS = {  # (A contiguous along k, B contiguous along k), BLAS letters: trans
 }
 CACHE_STATES = {"cold": (0.0, 0.0), "a_warm": (1.0, 0.0), "b_warm": (0.0, 1.0), "warm": (1.0, 1.0)}
 OUT_DTYPES = {"fp16": "fp16", "tf32": "fp32", "fp32": "fp32", "int8": "int32"}  # any other: bf16
+LARGE = 65536
 OUT_DTYPE = Choice("out_dtype", "type of the output (default: bf16, or what suits --dtype)", allowed=tuple(DTYPE_BYTES))
 
 
@@ -124,6 +125,10 @@ class GemmProblem(KernelProblem):
         types = f"{self.dtype} -> {self.out_dtype}{c}, {accumulator} accumulation"
         return f"GEMM {self.shape}, {types}, layout {self.layout}, L2 {self.cache}"
 
+    def enlarged(self) -> Self:
+        """One in which no dimension keeps a schedule from running."""
+        return replace(self, m=LARGE, n=LARGE, k=LARGE, batch=1)
+
     @property
     def flop(self) -> float:
         """Useful operations."""
@@ -200,5 +205,9 @@ KERNELS = (
         "jaxmodel.types:GemmSchedule",
         "jaxmodel.kernels.gemm:cost",
         compiled_fields=("stream_k",),
+        words="dse.kernels.gemm_words:WORDS_OF_GEMM",
+        one_order="dse.kernels.gemm_order:ORDER_OF_GEMM",
+        reason_numbers="dse.kernels.gemm_reasons:reason_numbers",
+        advice="dse.kernels.gemm_advice",
     ),
 )

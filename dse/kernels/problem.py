@@ -169,6 +169,11 @@ class KernelProblem:
         numbers = load_implementation(self.kernel, self.implementation, (gpu.name, *gpu.bases), overrides)  # type: ignore[attr-defined]
         return replace(self, **{NUMBERS: tuple(numbers.items())})  # type: ignore[type-var]
 
+    def enlarged(self) -> Self:
+        """A problem for which the same schedules fit, as far as sizes do not matter: the same for many problems, so
+        that what fits is found once for all of them. Itself, unless a kernel knows better."""
+        return self
+
     @property
     def numbers(self) -> dict[str, float]:
         """Numbers of the implementation, by name.

@@ -66,7 +66,7 @@ def cases_asked(
     jobs = []
     for row in shape_rows(shapes):
         asked = ask(row.shape, row.dtype or dtype, gpu, **question)
-        jobs.append((row.name, row.weight, make_job(asked, "gemm", space, preset, axes)))
+        jobs.append((row.name, row.weight, make_job(asked, space, preset, axes)))
     if schedule is None:
         return tuned_cases(jobs, progress)
     return [Case(name, job, parse_schedule(schedule, job.space.family), weight) for name, weight, job in jobs]

@@ -251,7 +251,7 @@ def _pool(
     if configs is not None:
         pool = listed_kernels(configs, first.problem, first.gpu, first.accumulator, first.clock, family, counted)
         return pool, str(configs) if isinstance(configs, (str, Path)) else "the candidates"
-    chosen = make_job(first, "gemm", space, preset, axes).space
+    chosen = make_job(first, space, preset, axes).space
     schedules = fitting(chosen, [one.problem for one in asked], [first.bound])
     part = f", preset {preset}" if preset else ""
     return space_kernels(first.family, first.bound, schedules, counted), f"the space {chosen.name}{part}"

@@ -191,7 +191,7 @@ def target(
     machines = Machines(
         questions,
         [row.weight for row in rows],
-        lambda at: make_job(at, "gemm", space, preset, axes).space,
+        lambda at: make_job(at, space, preset, axes).space,
         lambda changes: load_gpu(gpu, {**(overrides or {}), **changes}),
         knobs,
         progress,
