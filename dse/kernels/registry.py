@@ -65,6 +65,7 @@ from .problem import Problem
 
 FILES: dict[str, str] = {  # kernel -> the file of this folder that holds it
     "gemm": "gemm",
+    "dequant_gemm": "dequant_gemm",
     "elementwise": "rows",
     "reduction": "rows",
     "softmax": "rows",
@@ -167,6 +168,11 @@ def kernel_of(problem: Problem) -> Kernel:
     return get_kernel(problem.kernel)
 
 
+def question_names(kernel: str) -> tuple[str, ...]:
+    """What may refine a question on a kernel beside shape, dtype and GPU: machine's choices, then the kernel's."""
+    return ("family", "accumulator", "clock", *(choice.name for choice in get_kernel(kernel).problem.CHOICES))
+
+
 def choices_by_option(names: Iterable[str] | None = None) -> dict[str, dict[str, Choice]]:
     """Option -> kernel -> its choice of that option.
 
@@ -195,6 +201,25 @@ def check_choices(kernel: Kernel, given: Iterable[str]) -> None:
                 has = f"{kernel.name} has {', '.join(own.values())}" if own else f"{kernel.name} has none"
                 raise UserError(f"{option} is a choice of {', '.join(kernels)}; {has}")
         raise unknown(f"choice of {kernel.name}", name, own)
+
+
+def check_served(kernel: str, what: str, served: Iterable[str] = ("gemm",)) -> None:
+    """Raises where something is made for certain kernels and this is none of them.
+
+    Args:
+        kernel: name of the kernel that is asked about.
+        what: what it is, as a sentence begins: "dse report".
+        served: names of the kernels it is made for.
+
+    Raises:
+        UserError: "dse report serves gemm, not softmax: ...".
+    """
+    known = tuple(served)
+    if kernel not in known:
+        raise UserError(
+            f"{what} serves {', '.join(known)}, not {kernel}; of every kernel there are dse sweep, search, top, front, "
+            "explain, rank, prune, compare, sensitivity, whatif, target, and dse export --to json or csv"
+        )
 
 
 @lru_cache(maxsize=256)

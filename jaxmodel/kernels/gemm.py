@@ -253,7 +253,7 @@ def cost(problem: Gemm, schedule: GemmSchedule, gpu: Gpu) -> Cost:
     cut = grid(problem, schedule, resident, gpu)
     shared = jnp.where(schedule.stream_k > 0, cut.tiles - floor_div(cut.tiles, cut.slots) * cut.slots, 0.0)
     checks = footprint_checks(problem, schedule, gpu, occupied, resident)
-    checks += _launch_checks(schedule, problem, cut, shared, gpu)
+    checks += launch_checks(schedule, problem, cut, shared, gpu)
 
     traffic = operand_traffic(problem, schedule, gpu, cut.rows, cut.cols, cut.sms, cut.slots)
     shares_a_tile = (schedule.stream_k > 0) & (cut.tiles < cut.slots)
@@ -318,9 +318,14 @@ def cost(problem: Gemm, schedule: GemmSchedule, gpu: Gpu) -> Cost:
     )
 
 
-def _launch_checks(
+def launch_checks(
     schedule: GemmSchedule, problem: Gemm, cut: Grid, shared: Floats, gpu: Gpu
 ) -> list[tuple[Bools, Reason]]:
+    """Why a grid of CTAs that fit cannot be launched, or is another's twin: (where it holds, reason).
+
+    Args:
+        shared: tiles that stream-K's slots share; 0 where it does not run.
+    """
     cluster = schedule.cluster_m * schedule.cluster_n
     free_anyway = (schedule.sms_free > 0) & (gpu.sm_count - schedule.sms_free >= cluster_sms(cluster, gpu))
     unshared = (shared < 1) | (cut.tiles * cut.k_steps < cut.slots)

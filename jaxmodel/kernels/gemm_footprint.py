@@ -88,7 +88,7 @@ def footprint(problem: Gemm, schedule: GemmSchedule, gpu: Gpu) -> Footprint:
         smem_bytes=smem,
         threads=warps * WARP + gpu.mma.async_copy_threads,
         registers=registers,
-        tmem_columns=jnp.where(in_tmem, _power_of_two_columns(columns), 0.0),
+        tmem_columns=jnp.where(in_tmem, power_of_two_columns(columns), 0.0),
     )
 
 
@@ -96,6 +96,19 @@ def footprint_checks(
     problem: Gemm, schedule: GemmSchedule, gpu: Gpu, occupied: Footprint, resident: Floats
 ) -> list[tuple[Bools, Reason]]:
     """Why a schedule's CTA cannot be built: (where it holds, reason)."""
+    return [
+        *instruction_checks(problem, schedule, gpu),
+        (occupied.smem_bytes > gpu.smem_per_cta_max_bytes, Reason.SMEM),
+        (registers_per_thread(problem, schedule, gpu) > gpu.registers_per_thread_max, Reason.REGISTERS),
+        (occupied.threads > THREADS_PER_CTA_MAX, Reason.THREADS),
+        (occupied.registers > gpu.registers_per_sm, Reason.REGISTER_FILE),
+        (occupied.tmem_columns > gpu.tmem_columns, Reason.TMEM),
+        (resident < 1, Reason.SMEM),
+    ]
+
+
+def instruction_checks(problem: Gemm, schedule: GemmSchedule, gpu: Gpu) -> list[tuple[Bools, Reason]]:
+    """Why a tile cannot be cut into tensor instructions and loads, whatever it occupies: (where it holds, reason)."""
     tile = executed_tile(problem, schedule, gpu)
     mma = gpu.mma
     warps_m = jnp.where(mma.operands_in_smem > 0, schedule.warps_m / 4.0, schedule.warps_m)
@@ -110,12 +123,6 @@ def footprint_checks(
         (uneven, Reason.WARP_TILE),
         ((schedule.cta_pair > 0) & uneven_pair, Reason.CTA_PAIR),
         ((mma.tma > 0) & (align < TMA_ALIGN_BYTES), Reason.ALIGNMENT),
-        (occupied.smem_bytes > gpu.smem_per_cta_max_bytes, Reason.SMEM),
-        (registers_per_thread(problem, schedule, gpu) > gpu.registers_per_thread_max, Reason.REGISTERS),
-        (occupied.threads > THREADS_PER_CTA_MAX, Reason.THREADS),
-        (occupied.registers > gpu.registers_per_sm, Reason.REGISTER_FILE),
-        (occupied.tmem_columns > gpu.tmem_columns, Reason.TMEM),
-        (resident < 1, Reason.SMEM),
     ]
 
 
@@ -131,7 +138,8 @@ def same_order(schedule: GemmSchedule, rows: Floats, cols: Floats) -> Bools:
     return one_line | ((schedule.swizzle > 1) & (schedule.swizzle >= narrow))
 
 
-def _power_of_two_columns(columns: Floats) -> Floats:
+def power_of_two_columns(columns: Floats) -> Floats:
+    """TMEM columns that are allocated where so many are wanted; 1024 where more than 512 are."""
     allocated = jnp.full_like(jnp.asarray(columns), TMEM_COLUMNS_MIN)
     for size in (32.0, 64.0, 128.0, 256.0, 512.0):
         allocated = jnp.where(columns > size, 2.0 * size, allocated)
