@@ -108,7 +108,7 @@ def cut(problem: Rows, schedule: RowSchedule) -> Cut:
     """Counts of the grid and of a CTA's loop."""
     flat = schedule.steps > 0
     vector = jnp.maximum(schedule.vector_bytes / problem.element_bytes, 1.0)
-    at_once = schedule.threads * schedule.unroll  # vectors of a step
+    at_once = schedule.cta_threads * schedule.unroll  # vectors of a step
     step = at_once * vector
     elements = problem.rows * problem.cols
     row_vectors = ceil_div(problem.cols, vector)
@@ -118,7 +118,7 @@ def cut(problem: Rows, schedule: RowSchedule) -> Cut:
     tiles = jnp.where(flat, ceil_div(elements, step * jnp.maximum(schedule.steps, 1.0)), row_tiles)
     passes = jnp.where(schedule.keep == KEEP_L2, problem.passes, 1.0)
     trips = jnp.where(flat, schedule.steps, row_steps) * passes
-    lanes = jnp.minimum(schedule.threads / schedule.rows_per_cta, WARP)
+    lanes = jnp.minimum(schedule.cta_threads / schedule.rows_per_cta, WARP)
     row_lanes = schedule.rows_per_cta * ceil_div(part_vectors, jnp.maximum(lanes, 1.0)) * lanes
     return Cut(
         vector=vector,
@@ -180,13 +180,13 @@ def occupied(problem: Rows, schedule: RowSchedule, gpu: Gpu, at: Cut) -> tuple[F
     in_flight = schedule.stages * schedule.unroll * schedule.vector_bytes * problem.read_bytes / problem.element_bytes
     keeps = whole_rows(problem)
     kept = jnp.where(keeps & (schedule.keep == KEEP_REGISTERS), at.row_steps * schedule.unroll * at.vector, 0.0)
-    registers = BASE_REGISTERS + in_flight / 4.0 + kept
-    warps = jnp.ceil(schedule.threads / WARP)
+    registers = jnp.ceil(BASE_REGISTERS + in_flight / 4.0 + kept)
+    warps = jnp.ceil(schedule.cta_threads / WARP)
     row_bytes = problem.cols * schedule.rows_per_cta * problem.element_bytes
     footprint = Footprint(
-        smem_bytes=warps * PARTIAL_BYTES * problem.reductions
+        smem_bytes=warps * PARTIAL_BYTES * jnp.maximum(problem.reductions, 1.0)
         + jnp.where(keeps & (schedule.keep == KEEP_SMEM), row_bytes, 0.0),
-        threads=schedule.threads,
+        threads=schedule.cta_threads,
         registers=warps * warp_registers(registers, gpu),
         tmem_columns=0.0,
     )
@@ -196,8 +196,8 @@ def occupied(problem: Rows, schedule: RowSchedule, gpu: Gpu, at: Cut) -> tuple[F
 def reduction_seconds(problem: Rows, schedule: RowSchedule, gpu: Gpu) -> Floats:
     """Latency of the reductions across the threads of a row or group: shuffles, and one exchange between warps."""
     vector = jnp.maximum(schedule.vector_bytes / problem.element_bytes, 1.0)
-    threads = schedule.threads / schedule.rows_per_cta
-    threads = jnp.where(problem.group_cols > 0, jnp.minimum(problem.group_cols / vector, schedule.threads), threads)
+    threads = schedule.cta_threads / schedule.rows_per_cta
+    threads = jnp.where(problem.group_cols > 0, jnp.minimum(problem.group_cols / vector, schedule.cta_threads), threads)
     warps = threads / WARP
     clocks = SHUFFLE_CLOCKS * (halvings(threads) + halvings(warps)) + jnp.where(warps > 1, BARRIER_CLOCKS, 0.0)
     return problem.reductions * clocks / gpu.clock_hz
@@ -238,7 +238,7 @@ def checks(problem: Rows, schedule: RowSchedule, at: Cut) -> list[tuple[Bools, R
     rowwise = (problem.reductions > 0) & (problem.group_cols == 0)
     apart = (rowwise & flat) | (whole_rows(problem) & (schedule.splits > 1))
     empty = ceil_div(at.row_vectors, at.part_vectors) < schedule.splits
-    crowded = schedule.rows_per_cta > jnp.minimum(schedule.threads, problem.rows)
+    crowded = schedule.rows_per_cta > jnp.minimum(schedule.cta_threads, problem.rows)
     return [
         (schedule.vector_bytes < problem.element_bytes, Reason.VECTOR),
         (unaligned & ~flat, Reason.VECTOR),
@@ -249,7 +249,7 @@ def checks(problem: Rows, schedule: RowSchedule, at: Cut) -> list[tuple[Bools, R
 
 def straddles(schedule: RowSchedule) -> Bools:
     """Where a warp's lanes would belong to rows in unequal parts."""
-    lanes, rows = schedule.threads, schedule.rows_per_cta
+    lanes, rows = schedule.cta_threads, schedule.rows_per_cta
     each = floor_div_by_reciprocal(lanes, rows)
     in_warps = floor_div_by_reciprocal(each, WARP) * WARP == each
     in_a_warp = floor_div_by_reciprocal(WARP, jnp.maximum(each, 1.0)) * each == WARP

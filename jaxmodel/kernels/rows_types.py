@@ -36,7 +36,7 @@ class RowSchedule:
     """One way to run a row kernel. A CTA works on whole rows (`rows_per_cta`, or a part of one with `splits`), or, if
     no whole row is reduced, on `steps` steps of elements as they lie in memory."""
 
-    threads: Array  # a CTA
+    cta_threads: Array
     vector_bytes: Array  # a load of one thread
     unroll: Array  # loads of one thread, of each input, that one step issues together
     stages: Array  # steps in flight: 1: the next step's loads wait for this one's arithmetic; 2 and more: prefetched
