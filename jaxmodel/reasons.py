@@ -36,7 +36,6 @@ class Reason(IntEnum):
     NOTHING_KEPT = 22
     PRODUCT_ORDER = 23
     OPERAND_PLACE = 24
-    PACKING = 25
 
 
 ADVICE: dict[Reason, str] = {
@@ -65,7 +64,6 @@ ADVICE: dict[Reason, str] = {
     Reason.NOTHING_KEPT: "no row is read twice here, so none is kept: keep = registers is the same schedule",
     Reason.PRODUCT_ORDER: "turns need two warpgroups or more, and mma.sync has no order but serial: order = serial",
     Reason.OPERAND_PLACE: "Q in registers is for mma.sync and wgmma, P through SMEM for wgmma and tcgen05 only",
-    Reason.PACKING: "one query head a KV head leaves nothing to pack: pack_gqa = 0 is the same schedule",
 }
 
 
