@@ -85,7 +85,7 @@ def program(problem: Rows, schedule: RowSchedule, gpu: Gpu) -> TileProgram:
                 Needs("store", "reduce"),
                 Buffer("load", "compute", schedule.stages),
             ),
-            ahead=schedule.stages - 1.0,
+            ahead=schedule.stages,
         ),
         after=(
             store("write", jnp.where(held_back, written * at.trips, 0.0), sectors),

@@ -135,7 +135,7 @@ def _table(p: Rows, s: RowSchedule, g: Gpu) -> TileProgram:
             n.trips,
             (Needs("compute", "load"), Needs("reduce", "compute"), Needs("store", "reduce"),
              Buffer("load", "compute", s.stages)),
-            ahead=s.stages - 1,
+            ahead=s.stages,
         ),
         after=(
             _stored("write", written * n.trips if late else 0, sectors),
