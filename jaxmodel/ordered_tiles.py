@@ -154,11 +154,12 @@ def _head_shortest_first_s(run: CausalLaunch, slots: Floats) -> Array:
 def _head_after_head_s(
     run: CausalLaunch, slots: Floats, two_s: Array, later_s: Array, alone_s: Array, many: Floats
 ) -> Array:
-    """Up to two waves, later, or where a head alone has `many` tiles or is the only one."""
+    """Up to two waves, later, or a head on its own: the only one, or one of `many` tiles, most of them unlike."""
     tiles = run.tiles
     mixed_s = jnp.where(run.count > 2.0 * slots, later_s, two_s)
     own_s = (tiles.copies - 1.0) * run.head_s / slots + alone_s
-    return jnp.where((tiles.copies < 2.0) | (tiles.classes >= many), own_s, mixed_s)
+    alone = (tiles.copies < 2.0) | ((tiles.classes >= many) & (2.0 * run.capped < tiles.classes))
+    return jnp.where(alone, own_s, mixed_s)
 
 
 def _second_wave_s(run: CausalLaunch, slots: Floats, index: Floats, place: Floats) -> Array:

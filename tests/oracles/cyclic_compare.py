@@ -6,7 +6,6 @@ PYTHONPATH=.:tests python -m oracles.cyclic_compare
 import random
 from collections.abc import Iterator
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -73,28 +72,3 @@ def interval_errors(structures: int, each: int, seed: int, ahead: bool) -> np.nd
         exact = np.array([twin.initiation_interval(loop.arcs(numbers)) for numbers in drawn])
         errors.append(np.asarray(initiation_interval(loop.arcs(stacked(drawn)))) / exact - 1.0)
     return np.concatenate(errors)
-
-
-def _line(name: str, errors: np.ndarray) -> str:
-    low, high = np.quantile(errors, [0.01, 0.99])
-    return (
-        f"{name:38} {len(errors):6} cases, mean |error| {np.abs(errors).mean():.4%}, 1 to 99 % of them {low:+.2%} to "
-        f"{high:+.2%}, extremes {errors.min():+.1%} to {errors.max():+.1%}"
-    )
-
-
-def main() -> None:
-    jax.config.update("jax_enable_x64", True)
-    for ahead in (False, True):
-        name = "ahead" if ahead else "in step"
-        print(_line(f"{name}: interval", interval_errors(60, 20, 10, ahead)))
-        errors, off, trips = loop_errors(150, 40, 11, ahead)
-        for first, last in ((1, 1), (2, 7), (8, 48)):
-            print(_line(f"{name}: {first} to {last} trips", errors[(trips >= first) & (trips <= last)]))
-        print(f"{name}: {off.min():+.2f} to {off.max():+.2f} intervals")
-        for resident in (1, 2, 3, 4):
-            print(_line(f"{name}: {resident} on shared pipelines", resident_errors(30, 20, 12, resident, ahead)))
-
-
-if __name__ == "__main__":
-    main()
