@@ -55,8 +55,8 @@ def test_a_kernel_takes_four_files_and_fewer_than_100_lines() -> None:
 
 
 def test_the_commands_of_the_page_run(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    run, table = tmp_path / "mine", tmp_path / "my_schedules.csv"
-    table.write_text(SCHEDULES)
+    run, table = str(tmp_path / "mine"), str(tmp_path / "my_schedules.csv")
+    Path(table).write_text(SCHEDULES)
     code, out, err = answer(
         capsys, "sweep", "add_rmsnorm", "--shape", "8192x8192", "--gpu", "h100_sxm", "--out", run, "--quiet"
     )
