@@ -1,4 +1,4 @@
-"""What the problems of all memory-bound kernels share: sizes, types, warmth, and the model's record from few numbers."""
+"""What the problems of all memory-bound kernels share: sizes, types, warmth, the model's record from few numbers."""
 
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
