@@ -95,7 +95,8 @@ def _candidate(name: str, entry: Any, problem: Any, gpu: TritonGpu, family: str 
     chosen, words = family or gpu.families[0], words_of(problem.kernel)
     unused: tuple[str, ...] = ()
     if isinstance(entry, Mapping):
-        unused = _unknown(str(key) for key in entry if key not in words.keys)
+        beside = {choice.name for choice in problem.CHOICES} if problem.kernel != "gemm" else set()
+        unused = _unknown(str(key) for key in entry if key not in words.keys and key not in beside)
         chosen = str(entry.get("family", chosen))
         entry = {key: value for key, value in entry.items() if key in words.keys}
     try:

@@ -4,11 +4,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from .binding import bind
 from .content.gpu import GpuFile, load_gpu
 from .content.gpu_fields import FIELDS
 from .content.overrides import CLOCK, factor_of
 from .errors import UserError
-from .question import Question
+from .question import IMPLEMENTATION, Question
 
 WHOLE_CHOICES = 1024
 
@@ -38,12 +39,14 @@ def gpu_choices(axes: Mapping[str, Any], gpu: GpuFile) -> dict[str, Any]:
 def gpu_maker(asked: Question, gpu: str, overrides: Mapping[str, Any]) -> Callable[[Mapping[str, float]], Any]:
     """A function that makes the model's GPU record of chosen numbers, what belongs to them brought along."""
 
+    own = {name: value for name, value in overrides.items() if not name.startswith(IMPLEMENTATION)}
+
     def made(numbers: Mapping[str, float]) -> Any:
         whole = {
             name: round(value) if name in FIELDS and FIELDS[name].whole else value for name, value in numbers.items()
         }
-        changed = load_gpu(gpu, {**overrides, **whole})
-        record = changed.bind(asked.problem.dtype, asked.accumulator, asked.family, clock=asked.clock)
+        changed = load_gpu(gpu, {**own, **whole})
+        record = bind(changed, asked.problem, asked.accumulator, asked.family, asked.clock)
         absent = [name for name in numbers if getattr(record, name, 0.0) is None]
         return replace(record, **dict.fromkeys(absent, 0.0))  # records of a batch are stacked: all have the number
 

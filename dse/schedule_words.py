@@ -54,6 +54,10 @@ class Words(Protocol):
         """The same for narrow tables: what goes without saying is left out."""
         ...
 
+    def said(self, field: str, schedule: Mapping[Any, Any]) -> str:
+        """A field's value, by its name where it has one."""
+        ...
+
     def cells(self, rows: Sequence[Mapping[Any, Any]]) -> tuple[list[dict[str, str]], str]:
         """Columns of a table for these schedules, and a line under it for what is the same in all; "" for none."""
         ...
@@ -128,6 +132,10 @@ class FieldWords:
         """See `Words.short`: fields at their defaults are left out."""
         differs = [name for name in self.fields if int(schedule[name]) != self.defaults.get(name)]
         return " ".join(f"{name}={self._said(name, schedule[name])}" for name in differs)
+
+    def said(self, field: str, schedule: Mapping[Any, Any]) -> str:
+        """See `Words.said`."""
+        return self._said(field, schedule[field])
 
     def cells(self, rows: Sequence[Mapping[Any, Any]]) -> tuple[list[dict[str, str]], str]:
         """See `Words.cells`: a column for each field that varies."""

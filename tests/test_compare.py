@@ -145,7 +145,7 @@ def test_a_schedule_against_itself():
 
 def test_two_problems_are_not_compared():
     with pytest.raises(
-        UserError, match=r"A is 2048x2048x4096 bf16 .* and B is 1024x1024x1024 bf16 .*give the same shape"
+        UserError, match=r"A is GEMM 2048x2048x4096, bf16 .* and B is GEMM 1024x1024x1024, bf16 .*give the same shape"
     ):
         compare(case(WIDE), case(WIDE, shape="1024x1024x1024"))
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
-from .options import add_output, add_question, add_schedules, changed_question, overrides, question
+from .options import add_output, add_question, add_schedules, changed_question, overrides, question, shape_word
 
 if TYPE_CHECKING:
     from ..question import Question
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
     parser.add_argument("a", nargs="?", metavar="A", help="RUN:RANK, or a schedule in quotes")
     parser.add_argument("b", nargs="?", metavar="B", help="the same; left out where the machines differ")
-    add_question(parser, shape_needed=False)
+    add_question(parser, shape_needed=False, named=True)
     group = parser.add_argument_group("the machine of B, where it is another")
     group.add_argument("--gpu-b", metavar="NAME|FILE", help="another GPU (default: that of A)")
     group.add_argument(
@@ -120,19 +120,21 @@ def _opened(folder: str, rank: int) -> "Case":
 
 def _typed(arguments: argparse.Namespace, text: str, beside: "Case | None") -> "Case":
     from ..api import make_job
-    from ..schedule_text import parse_schedule
+    from ..schedule_words import words_of
     from ..studies.cases import Case
 
     if beside is not None:
-        return replace(beside, name="schedule", schedule=parse_schedule(text, beside.job.space.family), tuned=False)
+        space = beside.job.space
+        return replace(beside, name="schedule", schedule=words_of(space.kernel).parse(text, space.family), tuned=False)
     asked = _question(arguments)
-    fields = parse_schedule(text, asked.family)
+    fields = words_of(arguments.kernel).parse(text, asked.family)
     return Case("schedule", make_job(asked), fields, accumulator=asked.accumulator)
 
 
 def _question(arguments: argparse.Namespace) -> "Question":
     if not arguments.shape:
-        raise UserError("a schedule is compared on a shape: give --shape MxNxK, or a RUN:RANK as A or B")
+        form = shape_word(arguments.kernel)
+        raise UserError(f"a schedule is compared on a shape: give --shape {form}, or a RUN:RANK as A or B")
     return question(arguments)
 
 
@@ -153,6 +155,7 @@ def _elsewhere(arguments: argparse.Namespace, a: "Case", progress: Any) -> "Case
 
 
 def _asked_again(arguments: argparse.Namespace, a: "Case") -> "Question":
+    from ..binding import families_of
     from ..content.gpu import load_gpu
     from ..question import ask
 
@@ -165,7 +168,7 @@ def _asked_again(arguments: argparse.Namespace, a: "Case") -> "Question":
     if arguments.gpu_b is None and not (arguments.a and _run_place(arguments.a)):
         changes = {**overrides(arguments.overrides), **changes}
     gpu = load_gpu(arguments.gpu_b or _gpu_of(arguments, a), changes)
-    same = job.space.family if job.space.family in gpu.families(job.problem.dtype, a.accumulator) else None
+    same = job.space.family if job.space.family in families_of(job.problem, gpu, a.accumulator) else None
     family = None if arguments.retune else same
     return ask(job.problem, gpu=gpu, family=family, accumulator=a.accumulator, clock=job.clock)
 

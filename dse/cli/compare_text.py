@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..schedule_text import format_schedule
 from ..text import byte_text, seconds_text, table, what_if_lines
 
 if TYPE_CHECKING:
@@ -17,8 +16,7 @@ NOTHING = 5e-4  # share of the difference below which a term is left out of the 
 def comparison_text(found: "Comparison") -> str:
     """What A and B are, the sentence, side by side, by phase, by cause."""
     a, b = found.a, found.b
-    problem = a.job.problem
-    lines = [f"GEMM {problem.shape} {problem.dtype} -> {problem.out_dtype}"]
+    lines = [a.job.problem.title]
     lines += [line for letter, case in (("A", a), ("B", b)) for line in _side_lines(letter, case)]
     lines += ["", found.sentence, "", _side_by_side(found), "", _phases(found)]
     if len(found.by_cause):
@@ -34,7 +32,7 @@ def as_dict(found: "Comparison") -> dict[str, Any]:
             "gpu": case.job.gpu_name,
             "gpu_changes": list(case.job.gpu_changes),
             "clock": case.job.clock,
-            "schedule": format_schedule(case.schedule),
+            "schedule": case.schedule_text,
             "costs": costs,
         }
         for letter, case, costs in (("a", found.a, found.costs_a), ("b", found.b, found.costs_b))
@@ -54,7 +52,7 @@ def as_dict(found: "Comparison") -> dict[str, Any]:
 
 def _side_lines(letter: str, case: "Case") -> list[str]:
     tuned = ", the fastest of its space" if case.tuned else ""
-    lines = [f"{letter}         {format_schedule(case.schedule)} on {case.job.gpu_name}{tuned}"]
+    lines = [f"{letter}         {case.schedule_text} on {case.job.gpu_name}{tuned}"]
     return lines + [f"  {line}" for line in what_if_lines(case.job.gpu_changes, case.job.clock)]
 
 

@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Chooses, writes and prints."""
     from ..figure_file import check_figure_path
-    from ..kernels.registry import get_kernel
+    from ..kernels.registry import check_served, get_kernel
     from ..progress import make_reporter
     from ..studies.answer_folder import free_folder, new_folder, without_litter
     from ..studies.portfolio.figure import draw_portfolio
@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
     from .portfolio_text import portfolio_text
     from .show import print_json
 
-    get_kernel(arguments.kernel)
+    check_served(get_kernel(arguments.kernel).name, "dse portfolio")
     if bool(arguments.shape) == bool(arguments.shapes):
         raise UserError("give the shapes as --shapes NAME or FILE.csv, or each as --shape MxNxK")
     if not arguments.time_limit > 0:

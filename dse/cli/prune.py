@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..content.files import home_expanded
 from ..errors import UserError
-from .options import add_question, question
+from .options import add_question, question, shape_word
 
 if TYPE_CHECKING:
     from ..studies.benchmark.prune import Pruned
@@ -34,21 +34,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--shapes", metavar="FILE", help="a CSV file with the columns m, n, k: one list for all shapes")
     parser.add_argument("-o", "--output", metavar="FILE", help="where the kept configs go: CONFIGS' format, or .json")
-    add_question(parser, shape_needed=False)
+    add_question(parser, shape_needed=False, named=True)
     parser.add_argument("--json", action="store_true", help="the answer as JSON on standard output")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Prunes; exit code 1 where a shape has no config that can run."""
+    from ..api import shape_rows
     from ..candidate_files import read_entries
-    from ..content.shapes import load_shapes
     from ..studies.benchmark.prune import prune
     from .show import print_json
 
     if (arguments.shape is None) == (arguments.shapes is None):
-        raise UserError("configs are pruned for shapes: give either --shape MxNxK or --shapes FILE.csv")
-    rows = load_shapes(arguments.shapes) if arguments.shapes else []
-    asked = [question(arguments, row.shape, row.dtype) for row in rows] or [question(arguments)]
+        form = shape_word(arguments.kernel)
+        raise UserError(f"configs are pruned for shapes: give either --shape {form} or --shapes FILE.csv")
+    rows = shape_rows(arguments.shapes, arguments.kernel) if arguments.shapes else []
+    asked = [question(arguments, row.shape, row.dtype, row.choices) for row in rows] or [question(arguments)]
     names = [row.name for row in rows] or [asked[0].problem.shape]
     if arguments.configs.endswith(".py"):
         print(f"dse: running {arguments.configs} to read its configs", file=sys.stderr)
@@ -70,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         count = f"{len(entries)} config{'' if len(entries) == 1 else 's'}"
         head = f"{count} of {arguments.configs} on {gpu.title} ({gpu.name}), keep {arguments.keep}"
-        print("\n".join([head, *asked[0].what_if, "", _text(pruned)]))
+        print("\n".join([head, *asked[0].what_if, "", _text(pruned, arguments.kernel)]))
         if arguments.output:
             print(f"written to {arguments.output}")
     return 0 if all(shape.runnable for shape in pruned.shapes) else 1
@@ -119,19 +120,22 @@ def _answer(pruned: "Pruned", keep: str, output: str | None) -> dict[str, Any]:
     }
 
 
-def _text(pruned: "Pruned") -> str:
+def _text(pruned: "Pruned", kernel: str) -> str:
+    from ..schedule_words import words_of
     from .show import table
 
-    rows = [_row(shape) for shape in pruned.shapes]
+    rows, words = [_row(shape) for shape in pruned.shapes], words_of(kernel)
     lines = [table(rows, left=("shape",)), "", f"kept {len(pruned.kept)} of {len(pruned.names)}:"]
     best = {entry.name: entry for shape in reversed(pruned.shapes) for entry in shape.ranked}
-    lines += [f"  {name}  {_short(best[name])}" for name in pruned.kept[:SHOWN]]
+    lines += [f"  {name}  {words.short(best[name].schedule)}" for name in pruned.kept[:SHOWN]]
     lines += [f"  ... and {len(pruned.kept) - SHOWN} more"] if len(pruned.kept) > SHOWN else []
     tied = sum(shape.tied for shape in pruned.shapes)
     if tied:
         lines.append(f"{tied} more are predicted as fast as the last that is kept: a larger --keep takes them too")
     if pruned.cannot_run:
         lines += ["", f"{len(pruned.cannot_run)} of {len(pruned.names)} cannot run:", *_reasons(pruned.cannot_run)]
+    if not any(shape.retained for shape in pruned.shapes):
+        return "\n".join(lines)
     lines += [
         "",
         "expected to keep: best measured performance of the kept over that of all that can run; errors are drawn as",
@@ -161,12 +165,6 @@ def _row(shape: Any) -> dict[str, str]:
         "kept": str(len(shape.kept)),
         "best us": f"{fitting[0].latency_s * 1e6:.2f}" if fitting else "",
         "last kept x best": slowest,
-        "expected to keep": f"{retained.expected:.2%}" if retained else "none can run",
+        "expected to keep": f"{retained.expected:.2%}" if retained else "not known" if fitting else "none can run",
         "9 of 10 times at least": f"{retained.low:.1%}" if retained else "",
     }
-
-
-def _short(entry: Any) -> str:
-    from ..schedule_text import format_schedule
-
-    return format_schedule(entry.schedule).replace(" epilogue=staged", "").replace(" cluster=1x1", "")

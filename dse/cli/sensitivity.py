@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--front", action="store_true", help="every schedule of the run's front")
     parser.add_argument("--schedule", metavar="WORDS", help="a schedule typed by hand (dse explain --help)")
     parser.add_argument("--shapes", metavar="NAME|FILE", help="a shape list by name or path: m,n,k[,count][,name]")
-    add_question(parser, many=True)
+    add_question(parser, many=True, named=True)
     add_schedules(parser)
     group = parser.add_argument_group("the answer")
     group.add_argument(

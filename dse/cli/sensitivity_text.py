@@ -4,7 +4,8 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..schedule_text import format_schedule
+from ..kernels.registry import get_kernel
+from ..schedule_words import words_of
 from ..text import quantity_text, seconds_text, table, what_if_lines
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def sensitivity_text(found: "Sensitivity", everything: bool = False) -> str:
     if len(found.cases) == 1:
         case, entry = found.cases[0], found.found[0]
         tuned = ", the fastest of its space" if case.tuned else ""
-        lines += [f"schedule  {format_schedule(entry.schedule)}{tuned}"]
+        lines += [f"schedule  {words_of(case.job.space.kernel).format(entry.schedule)}{tuned}"]
         lines += [f"latency   {seconds_text(entry.latency_s)}; {_binds(WORDS[entry.bound])}", ""]
         lines += _numbers(entry.table, everything)
     else:
@@ -38,9 +39,13 @@ def case_title(found: "Sensitivity") -> str:
     job = found.cases[0].job
     problem = job.problem
     if len(found.cases) == 1:
-        return f"GEMM {problem.shape} {problem.dtype} -> {problem.out_dtype} on {job.gpu_name}, {job.space.family}"
+        return f"{problem.title} on {job.gpu_name}, {job.space.family}"
     front = found.cases[0].name.startswith("front ")
-    what = f"the front of GEMM {problem.shape} {problem.dtype}" if front else f"{len(found.cases)} shapes"
+    what = (
+        f"the front of {get_kernel(problem.kernel).title} {problem.shape} {problem.dtype}"
+        if front
+        else f"{len(found.cases)} shapes"
+    )
     return (
         f"{what} on {job.gpu_name}: {'mean of the schedules' if front else 'total time, each latency times its weight'}"
     )
@@ -104,7 +109,7 @@ def _cases(found: "Sensitivity") -> list[str]:
                 "share": f"{share:.1%}",
                 "binds": entry.bound,
                 **{name: _three(of[name]) for name in names},
-                "schedule": format_schedule(entry.schedule),
+                "schedule": words_of(case.job.space.kernel).format(entry.schedule),
             }
         )
     lines = [table(rows, left=("case", "binds", "schedule"))]

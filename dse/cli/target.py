@@ -13,7 +13,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
-from .options import add_output, add_question, add_schedules, overrides, refinements
+from .options import add_output, add_question, add_schedules, refinements, shape_word
 
 if TYPE_CHECKING:
     from ..studies.target.target import Change, Target
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     group.add_argument("--limit", default="16x", metavar="FACTOR", help="the largest factor (default: 16x)")
     group.add_argument("--resolution", default="0.5%", metavar="PERCENT", help="steps of the factor (default: 0.5%%)")
-    add_question(parser, shape_needed=False)
+    add_question(parser, shape_needed=False, named=True)
     parser.add_argument("--shapes", metavar="NAME|FILE", help="a shape list by name or path: m,n,k[,count][,name]")
     add_schedules(parser)
     add_output(parser)
@@ -46,8 +46,9 @@ def run(arguments: argparse.Namespace) -> int:
     from .show import print_json
 
     if bool(arguments.shape) == bool(arguments.shapes):
-        raise UserError("give the problem as --shape MxNxK, or many as --shapes NAME or FILE.csv")
-    question = refinements(arguments) | {"overrides": overrides(arguments.overrides)}
+        form = shape_word(arguments.kernel)
+        raise UserError(f"give the problem as --shape {form}, or many as --shapes NAME or FILE.csv")
+    question: dict[str, Any] = refinements(arguments)
     groups = [[name.strip() for name in text.split(",")] for text in arguments.fields] if arguments.fields else None
     with stoppable():
         found = target(
@@ -91,12 +92,16 @@ def _resolution(text: str) -> float:
 
 def answer_text(found: "Target") -> str:
     """The target, what reaches it, what does not."""
+    from ..kernels.registry import get_kernel
     from ..text import seconds_text
 
     question, speedup = found.question, found.now_s / found.target_s
     problem = question.problem
     what = found.shapes[0] if len(found.shapes) == 1 else f"{len(found.shapes)} shapes, weighted"
-    lines = [f"GEMM {what}, {problem.dtype}, on {question.gpu.title} ({question.gpu.name})", *question.what_if]
+    lines = [
+        f"{get_kernel(problem.kernel).title} {what}, {problem.dtype}, on {question.gpu.title} ({question.gpu.name})",
+        *question.what_if,
+    ]
     lines.append(
         f"from {seconds_text(found.now_s)} to {seconds_text(found.target_s)} ({speedup:.3f}x), binds now: "
         f"{found.changes[0].binds_now}"

@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--launch", default="graph", help="how the calls were timed: graph (replayed or queued, default) or host"
     )
-    add_question(parser, shape_needed=False)
+    add_question(parser, shape_needed=False, kernels=("gemm",))
     parser.add_argument("--json", action="store_true", help="the answer as JSON on standard output")
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import UserError
-from .options import add_output, add_question, add_schedules, overrides, refinements
+from .options import add_output, add_question, add_schedules, kernel_help, overrides, refinements, shape_word
 
 if TYPE_CHECKING:
     from ..content.study import Study
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
-    parser.add_argument("kernel", nargs="?", default="gemm", help="gemm (default)")
+    parser.add_argument("kernel", nargs="?", default="gemm", help=kernel_help())
     add_question(parser, many=True)
     parser.add_argument("--shapes", metavar="NAME|FILE", help="a shape list by name or path: m,n,k[,count][,name]")
     group = parser.add_argument_group("what is varied")
@@ -97,9 +97,11 @@ def _study(arguments: argparse.Namespace) -> "Study":
     from ..restrict import parse_axes
 
     if bool(arguments.shape) == bool(arguments.shapes):
-        raise UserError("give the problem as --shape MxNxK, or many as --shapes NAME or FILE.csv")
+        form = shape_word(arguments.kernel)
+        raise UserError(f"give the problem as --shape {form}, or many as --shapes NAME or FILE.csv")
     refined = refinements(arguments)
-    refined.pop("overrides")
+    for name in ("overrides", "kernel"):
+        refined.pop(name)
     return Study(
         name="whatif",
         gpus=(arguments.gpu,),

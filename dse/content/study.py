@@ -31,7 +31,7 @@ REFINEMENTS = ("family", "accumulator", "clock", "out_dtype", "layout", "beta", 
 TEXTS = ("title", "question", "kernel", "gpu", "dtype", "space", "preset", "combine")
 WORDS = ("family", "accumulator", "clock", "out_dtype", "layout", "cache")
 SWITCHES = ("beta", "quantise_a", "figures")
-KEYS = (*TEXTS, "gpus", "shapes", "restrict", "set", "axis", "front", "figures", "measured", *REFINEMENTS)
+KEYS = (*TEXTS, "gpus", "shapes", "restrict", "set", "choices", "axis", "front", "figures", "measured", *REFINEMENTS)
 BESIDE_MEASURED = ("title", "question", "gpus", "figures", "measured")
 MEASURED_KEYS = ("part", "preset", "table", "source")
 
@@ -43,7 +43,7 @@ class Study:
     Attributes:
         name: of the file, without ending.
         title, question: in words.
-        kernel: "gemm".
+        kernel: name of the kernel.
         gpus: names or paths; with axes each is varied by itself, without they are compared, the first the baseline.
         dtype: input type of shapes that do not say their own.
         shapes: name or path of a shape list, or shapes as texts.
@@ -51,7 +51,7 @@ class Study:
         combine: "each" or "grid", see `dse.studies.what_if.machines.varied_machines`.
         overrides: what the baseline changes of its file.
         space, preset, restrict: which schedules are tuned over, as in `dse.api.sweep`.
-        refinements: further choices of `dse.question.ask`.
+        refinements: further choices of `dse.question.ask`; those of kernels other than GEMM stand in a table [choices].
         front: quantities of the totals that machines are compared by; empty: no front.
         figures: whether figures are drawn.
         measured: for a comparison with measurements: part, preset, table and source of `dse.validation.speedup`; None:
@@ -110,6 +110,7 @@ def load_study(name_or_path: str | os.PathLike[str]) -> Study:
     axes = _axes(content, problems)
     overrides = _overrides(_table(content, "set", problems))
     restrict = _table(content, "restrict", problems)
+    choices = _table(content, "choices", problems)
     measured = _measured(content, gpus, problems)
     if measured is None and not content.get("axis") and len(gpus) == 1:
         problems.add("axis", "nothing is varied: write [[axis]] with a field, or several gpus")
@@ -126,7 +127,7 @@ def load_study(name_or_path: str | os.PathLike[str]) -> Study:
         axes=axes,
         overrides=overrides,
         restrict=restrict,
-        refinements={name: content[name] for name in REFINEMENTS if name in content},
+        refinements={name: content[name] for name in REFINEMENTS if name in content} | choices,
         front=tuple(front),
         figures=content.get("figures", True),
         measured=measured,
@@ -144,8 +145,15 @@ def study_text(study: Study) -> str:
     for name in ("space", "preset", "front"):
         lines += [f"{name} = {_value(getattr(study, name))}"] if getattr(study, name) else []
     lines += [] if study.figures else ["figures = false"]
-    lines += [f"{name} = {_value(value)}" for name, value in study.refinements.items() if value not in (None, False)]
-    for name, table in (("set", study.overrides), ("restrict", study.restrict), ("measured", study.measured)):
+    said = {name: value for name, value in study.refinements.items() if value is not None}
+    lines += [f"{name} = {_value(value)}" for name, value in said.items() if name in REFINEMENTS and value is not False]
+    tables: tuple[tuple[str, Any], ...] = (
+        ("set", study.overrides),
+        ("restrict", study.restrict),
+        ("choices", {name: value for name, value in said.items() if name not in REFINEMENTS}),
+        ("measured", study.measured),
+    )
+    for name, table in tables:
         lines += (
             ["", f"[{name}]", *(f"{_key(key)} = {_value(value)}" for key, value in table.items())]
             if table or (name == "measured" and table is not None)

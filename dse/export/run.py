@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 from ..advice import what_binds
 from ..distinct import distinct_fields, group_of
 from ..errors import unknown
+from ..kernels.registry import check_served
 from ..roofline import roofline
-from ..schedule_text import FIELDS
+from ..schedule_words import schedule_in
 from ..text import what_if_lines
 from ..triton_config import TritonGpu
 from .cutlass import export_cutlass
@@ -34,7 +35,7 @@ def export_run(
         target: one of `TARGETS`.
         what: "top": the best schedules, the front behind them where they are too few; or "front".
         count: the first so many that can be expressed; None: all.
-        distinct: words (`dse.distinct.WORDS`); of schedules that agree in them only the best is exported.
+        distinct: words (`dse.distinct.distinct_fields`); of schedules that agree in them only the best is exported.
 
     Raises:
         UserError: an unknown target, table or word.
@@ -68,7 +69,9 @@ def export_table(
     if target not in TARGETS:
         raise unknown("target", target, TARGETS)
     job = opened.job
-    family = job.space.family
+    family, kernel = job.space.family, job.space.kernel
+    if target not in ("json", "csv"):
+        check_served(kernel, f"dse export --to {target}")
     entries = entries_of(opened, table)
     options: dict[str, Any] = {
         "what_if": what_if_lines(job.gpu_changes, job.clock),
@@ -76,7 +79,7 @@ def export_table(
         "fallback": [] if fallback is None else entries_of(opened, fallback),
     }
     if distinct is not None:
-        fields = distinct_fields(distinct)
+        fields = distinct_fields(distinct, kernel)
         options["group"] = lambda entry: group_of(entry.schedule, fields)
     if target in ("json", "csv"):
         write = export_json if target == "json" else export_csv
@@ -90,15 +93,15 @@ def export_table(
 
 def entries_of(opened: "OpenRun", table: "pd.DataFrame") -> list[Entry]:
     """The rows of a run's table (`opened.top`, `opened.front`) as entries, in its order."""
-    roof = roofline(opened.job.problem, opened.job.gpu)
+    roof, kernel = roofline(opened.job.problem, opened.job.gpu), opened.job.space.kernel
     return [
         Entry(
-            schedule={name: int(row[name]) for name in FIELDS},
+            schedule=schedule_in(kernel, row),
             latency_s=float(row["latency_s"]),
             tflop_per_s=float(row["flop"]) / float(row["latency_s"]) / 1e12,
             bound=str(row["bound_name"]),
             label=f"index {row['index']}",
-            reason=what_binds({str(name): value for name, value in row.items()}, roof),
+            reason=what_binds({str(name): value for name, value in row.items()}, roof, kernel),
             interval_s=_interval(row),
             index=row["index"],
         )

@@ -6,21 +6,24 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from ..schedule_text import FIELDS
+from ..schedule_words import words_of
 from .choose import choose
 from .entry import Entry, Exported
 from .text import exported
 
-COLUMNS: tuple[str, ...] = (
-    "index", "gpu", "m", "n", "k", "batch", "dtype", "family", *FIELDS,
-    "latency_s", "latency_low_s", "latency_high_s", "tflop_per_s", "bound", "reason",
-)  # fmt: skip
+PREDICTED = ("latency_s", "latency_low_s", "latency_high_s", "tflop_per_s", "bound", "reason")
+
+
+def export_columns(problem: Any) -> tuple[str, ...]:
+    """The names beside a schedule's fields: index, gpu, the problem (of gemm m, n, k, batch and dtype, of other kernels
+    shape, dtype and every choice), family, the fields, then what is predicted."""
+    return ("index", "gpu", *_about(problem), "family", *words_of(problem.kernel).fields, *PREDICTED)
 
 
 def export_json(
     entries: Sequence[Entry], problem: Any, family: str, gpu_name: str, *, what_if: Sequence[str] = (), **choice: Any
 ) -> Exported:
-    """A list of objects, one a schedule, with the names of `COLUMNS`; `dse rank` and `dse prune` read it.
+    """A list of objects, one a schedule, with the names of `export_columns`; `dse rank` and `dse prune` read it.
 
     Args:
         entries: schedules, best first.
@@ -38,11 +41,11 @@ def export_json(
 def export_csv(
     entries: Sequence[Entry], problem: Any, family: str, gpu_name: str, *, what_if: Sequence[str] = (), **choice: Any
 ) -> Exported:
-    """A table with the columns `COLUMNS`, as `export_json`; with a column latency_us added, it is a table of measured
-    schedules as `dse validate schedules` reads it."""
+    """A table with the columns `export_columns`, as `export_json`; of gemm, with a column latency_us added, it is a
+    table of measured schedules as `dse validate schedules` reads it."""
     rows, made = _rows(entries, problem, family, gpu_name, what_if, **choice)
     file = io.StringIO()
-    writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+    writer = csv.DictWriter(file, export_columns(problem), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return exported([file.getvalue().removesuffix("\n")], made)
@@ -57,16 +60,16 @@ def _rows(
     **choice: Any,
 ) -> tuple[list[dict[str, Any]], Any]:
     gpu = "; ".join([gpu_name, *(" ".join(line.split()) for line in what_if)])
-    sizes = {name: getattr(problem, name) for name in ("m", "n", "k", "batch", "dtype")}
+    about, fields = _about(problem), words_of(problem.kernel).fields
 
     def express(entry: Entry) -> dict[str, Any] | str:
         low, high = entry.interval_s or (None, None)
         return {
             "index": entry.index,
             "gpu": gpu,
-            **sizes,
+            **about,
             "family": family,
-            **{name: int(entry.schedule[name]) for name in FIELDS},
+            **{name: int(entry.schedule[name]) for name in fields},
             "latency_s": entry.latency_s,
             "latency_low_s": low,
             "latency_high_s": high,
@@ -77,3 +80,10 @@ def _rows(
 
     chosen = choose(entries, express, **choice)
     return [row for _, row in chosen.made], chosen
+
+
+def _about(problem: Any) -> dict[str, Any]:
+    if problem.kernel == "gemm":
+        return {name: getattr(problem, name) for name in ("m", "n", "k", "batch", "dtype")}
+    names = [choice.name for choice in problem.CHOICES]
+    return {"shape": problem.shape, "dtype": problem.dtype, **{name: getattr(problem, name) for name in names}}

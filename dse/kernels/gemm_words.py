@@ -53,6 +53,11 @@ class GemmWords:
         """Without a staged epilogue and a cluster of one."""
         return format_schedule(schedule).replace(" epilogue=staged", "").replace(" cluster=1x1", "")
 
+    def said(self, field: str, schedule: Mapping[Any, Any]) -> str:
+        """See `Words.said`."""
+        number = int(schedule[field])
+        return EPILOGUES[number] if field == "epilogue" else str(number)
+
     def cells(self, rows: Sequence[Mapping[Any, Any]]) -> tuple[list[dict[str, str]], str]:
         """Tile, stages, warps, cluster, raster and launch of each."""
         return [self._cells(row) for row in rows], ""

@@ -66,6 +66,8 @@ from .problem import Problem
 FILES: dict[str, str] = {  # kernel -> the file of this folder that holds it
     "gemm": "gemm",
     "dequant_gemm": "dequant_gemm",
+    "grouped_gemm": "grouped_gemm",
+    "moe": "moe",
     "elementwise": "rows",
     "reduction": "rows",
     "softmax": "rows",

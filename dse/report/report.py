@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ..content.files import home_expanded
 from ..errors import UserError, unknown
+from ..kernels.registry import check_served
 from ..progress import Progress
 from ..runs import OpenRun, open_run
 from ..schedule_text import format_schedule
@@ -69,12 +70,13 @@ def make_report(
         progress: of the what-if, as in `dse.sweep.run_sweep`.
 
     Raises:
-        UserError: no finished run, an unknown `what_if`, a file that cannot be written, or a trace of a run in which
-            nothing fits.
+        UserError: no finished run, one of a kernel other than GEMM, an unknown `what_if`, a file that cannot be
+            written, or a trace of a run in which nothing fits.
     """
     if what_if not in SPACES:
         raise unknown("what-if space", what_if, SPACES)
     opened = run if isinstance(run, OpenRun) else open_run(run)
+    check_served(opened.job.space.kernel, "dse report")
     facts = run_facts(opened)
     line = best_timeline(facts)
     if trace_file is not None and line is None:

@@ -12,7 +12,7 @@ from ..platform import configure_jax
 from ..progress import Progress
 from ..question import ask
 from ..schedule_set import fitting
-from ..schedule_text import FIELDS, parse_schedule
+from ..schedule_words import schedule_in, words_of
 from ..tuning import tune
 
 if TYPE_CHECKING:
@@ -39,6 +39,11 @@ class Case:
     tuned: bool = False
     accumulator: str | None = None
 
+    @property
+    def schedule_text(self) -> str:
+        """The schedule in its kernel's words."""
+        return words_of(self.job.space.kernel).format(self.schedule)
+
 
 def cases_asked(
     shapes: str | Path | Sequence[Any],
@@ -56,20 +61,22 @@ def cases_asked(
 
     Args:
         shapes: name or path of a shape list, or a sequence of shapes, each a text or its numbers.
-        schedule: words or fields (`dse.schedule_text.parse_schedule`); None: each shape is tuned.
-        dtype, gpu, space, preset, axes, question: as in `dse.sweep`.
+        schedule: words or fields (`dse.schedule_words.Words.parse`); None: each shape is tuned.
+        dtype, gpu, space, preset, axes, question: as in `dse.sweep`, `kernel` among the last.
         progress: of tuning, as in `dse.sweep.run_sweep`.
 
     Raises:
         UserError: whatever of this is wrong, with what is allowed.
     """
     jobs = []
-    for row in shape_rows(shapes):
-        asked = ask(row.shape, row.dtype or dtype, gpu, **question)
+    for row in shape_rows(shapes, question.get("kernel")):
+        chosen: dict[str, Any] = {**question, **row.choices}
+        asked = ask(row.shape, row.dtype or dtype, gpu, **chosen)
         jobs.append((row.name, row.weight, make_job(asked, space, preset, axes)))
     if schedule is None:
         return tuned_cases(jobs, progress)
-    return [Case(name, job, parse_schedule(schedule, job.space.family), weight) for name, weight, job in jobs]
+    words = words_of(question.get("kernel") or "gemm")
+    return [Case(name, job, words.parse(schedule, job.space.family), weight) for name, weight, job in jobs]
 
 
 def case_of_run(opened: "OpenRun", rank: int = 0) -> Case:
@@ -78,7 +85,7 @@ def case_of_run(opened: "OpenRun", rank: int = 0) -> Case:
     Raises:
         UserError: a rank past the end.
     """
-    schedule, tuned = ranked_schedule(opened.top, rank)
+    schedule, tuned = ranked_schedule(opened.top, rank, opened.job.space.kernel)
     return Case(opened.job.problem_name, opened.job, schedule, tuned=tuned)
 
 
@@ -91,9 +98,8 @@ def cases_of_front(opened: "OpenRun") -> list[Case]:
     if not len(opened.front):
         raise UserError(f"the front of {opened.path} is empty: run the sweep with a wider space")
     rows = opened.front.to_dict("records")
-    return [
-        Case(f"front {place}", opened.job, {name: int(row[name]) for name in FIELDS}) for place, row in enumerate(rows)
-    ]
+    kernel = opened.job.space.kernel
+    return [Case(f"front {place}", opened.job, schedule_in(kernel, row)) for place, row in enumerate(rows)]
 
 
 def tuned_cases(jobs: Sequence[tuple[str, float, SweepJob]], progress: Progress = None) -> list[Case]:

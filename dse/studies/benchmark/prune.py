@@ -8,7 +8,6 @@ import numpy as np
 
 from ...content.gpu import GpuFile
 from ...errors import UserError
-from ...kernels.gemm import GemmProblem
 from ...latency_bucket import BUCKET_EDGES_US, BUCKETS
 from ...rank import Ranked, rank_entries
 from ...trust import TrustLabel, packaged_residuals
@@ -16,6 +15,7 @@ from ...trust.within_shape import WithinShape, draw_log_latencies, packaged_with
 
 MOST_DRAWS, LEAST_DRAWS, NUMBERS = 4096, 256, 2**24
 SURE = 0.9  # of the draws retain at least `Retained.low`
+ERRORS_MEASURED = ("gemm",)  # kernels for which `dse.trust.within_shape` says how schedules of one shape err
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,8 @@ class PrunedShape:
         scale: factor on the errors within a shape, see `error_scale`.
         kept: the names of the first so many of them.
         tied: how many others are predicted as fast as the last that is kept.
-        retained: by all that is kept for any shape; None where none can run.
+        retained: by all that is kept for any shape; None where none can run, and of kernels whose schedules' errors
+            nobody measured.
     """
 
     name: str
@@ -107,7 +108,7 @@ class Pruned:
 
 def prune(
     entries: Sequence[tuple[str, Any]],
-    problems: Sequence[tuple[str, GemmProblem]],
+    problems: Sequence[tuple[str, Any]],
     gpu: GpuFile,
     keep: str | int = "5%",
     family: str | None = None,
@@ -137,8 +138,9 @@ def prune(
     ]
     chosen = {name for shape in found for name in shape.kept}
     names = tuple(name for name, _ in entries)
-    shapes = tuple(replace(shape, retained=_retained(shape, chosen, seed)) for shape in found)
-    return Pruned(names, tuple(name for name in names if name in chosen), shapes)
+    if all(problem.kernel in ERRORS_MEASURED for _, problem in problems):
+        found = [replace(shape, retained=_retained(shape, chosen, seed)) for shape in found]
+    return Pruned(names, tuple(name for name in names if name in chosen), tuple(found))
 
 
 def kept_count(keep: str | int, configs: int) -> int:
@@ -219,7 +221,7 @@ def error_scale(label: TrustLabel | None, latency_s: float) -> float:
     return packaged_within_shape().scaled_to((high - low) / 2.0)
 
 
-def _cut(name: str, problem: GemmProblem, found: Sequence[Ranked], count: int) -> PrunedShape:
+def _cut(name: str, problem: Any, found: Sequence[Ranked], count: int) -> PrunedShape:
     ranked = tuple(
         RankedConfig(at.candidate.name, at.candidate.family, at.candidate.schedule, at.latency_s, at.why_not)
         for at in found

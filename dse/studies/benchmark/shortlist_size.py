@@ -13,6 +13,7 @@ import numpy as np
 from ...errors import UserError
 from ...figure_file import COLOURS, drawn
 from ...job import SweepJob
+from ...kernels.registry import check_served
 from ...rows import evaluate_rows
 from ...schedule_set import fitting
 from ...trust import label_of
@@ -165,8 +166,10 @@ def shortlist_of(
     shapes, a GPU that nothing was fitted for), these errors are taken to be wider in proportion.
 
     Raises:
-        UserError: what `dse.schedule_set.fitting` and `choose_shortlist` raise.
+        UserError: what `dse.schedule_set.fitting` and `choose_shortlist` raise, or a kernel other than GEMM: how its
+            schedules err against each other nobody measured.
     """
+    check_served(job.space.kernel, "dse shortlist")
     model = packaged_within_shape()
     schedules = fitting(job.space, [job.problem], [job.gpu])
     latency_s = schedules.values(job.problem_arrays, job.gpu)[0]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...schedule_text import EPILOGUES, cluster_label, launch_label, raster_label, warps_label
+from ...schedule_words import words_of
 from ...text import quantity_text
 from ..sensitivity.gpu_numbers import field_of, latencies
 from ..sensitivity.precise_costs import Rows, make_rows
@@ -27,7 +28,7 @@ MACHINE: dict[str, tuple[str, ...]] = {  # cause -> fields of the GPU's record; 
         *("l2_capacity_bytes", "l2_effective_ratio", "l2_ways", "l2_retention", "l2_bytes_per_s"),
         *("drift_skew_steps", "drift_jitter_steps"),
     ),
-    "DDR": ("ddr_bytes_per_s", "ddr_write_cost", "store_exposure"),
+    "DDR": ("ddr_bytes_per_s", "ddr_write_cost", "ddr_stream_ratio", "store_exposure"),
     "overlap": ("overlap_loss",),
     "quantisation": ("quantise_launch_s", "quantise_bytes_per_s"),
     "SM limits": (
@@ -41,7 +42,7 @@ MACHINE: dict[str, tuple[str, ...]] = {  # cause -> fields of the GPU's record; 
     ),
 }
 LATENCY = "launch and latencies"
-SCHEDULE: dict[str, tuple[str, ...]] = {  # cause -> fields of the schedule
+SCHEDULE: dict[str, tuple[str, ...]] = {  # GEMM's: cause -> fields of the schedule; of other kernels each field is one
     "tile": ("tile_m", "tile_n", "tile_k"),
     "orientation": ("swap_ab",),
     "stages": ("stages",),
@@ -74,7 +75,7 @@ class Cause:
 
 
 def causes_of(
-    schedule_a: Mapping[str, int], gpu_a: Any, schedule_b: Mapping[str, int], gpu_b: Any
+    schedule_a: Mapping[str, int], gpu_a: Any, schedule_b: Mapping[str, int], gpu_b: Any, kernel: str = "gemm"
 ) -> tuple[Cause, ...]:
     """The groups in which two kernels differ.
 
@@ -83,18 +84,20 @@ def causes_of(
     """
     instruction = ("mma", *OF_THE_INSTRUCTION) if _differs(gpu_a.mma, gpu_b.mma) else ()
     machine = _machine_causes(gpu_a, gpu_b, instruction)
+    words = _part_words if kernel == "gemm" else words_of(kernel).said
+    groups = SCHEDULE if kernel == "gemm" else {name: (name,) for name in schedule_a}
     parts = [
-        Cause(name, (), kept, f"{_part_words(name, schedule_a)} -> {_part_words(name, schedule_b)}")
-        for name, own in SCHEDULE.items()
+        Cause(name, (), kept, f"{words(name, schedule_a)} -> {words(name, schedule_b)}")
+        for name, own in groups.items()
         if (kept := tuple(field for field in own if schedule_a[field] != schedule_b[field]))
     ]
     if not machine and not instruction:
         return tuple(parts)
     if parts or instruction:
         changed = tuple(field for part in parts for field in part.schedule)
-        words = ", ".join(f"{part.name} {part.change}" for part in parts)
+        said = ", ".join(f"{part.name} {part.change}" for part in parts)
         name = INSTRUCTION if instruction else WHOLE_SCHEDULE
-        machine.append(Cause(name, instruction, changed, words or "the same words"))
+        machine.append(Cause(name, instruction, changed, said or "the same words"))
     return tuple(machine)
 
 
@@ -129,7 +132,7 @@ def mixtures(rows_a: Rows, rows_b: Rows, causes: Sequence[Cause]) -> Rows:
 def one_row(problem: Any, schedule: Mapping[str, int], gpu: Any) -> Rows:
     """A kernel as one row whose GPU has drift in any case: none is the same as zero of it."""
     off = {name: np.float64(0.0) for name in ("drift_skew_steps", "drift_jitter_steps") if getattr(gpu, name) is None}
-    return make_rows([problem], [schedule], [replace(gpu, **off)])
+    return make_rows([problem], [schedule], [replace(gpu, **off)], problem.kernel)
 
 
 def _machine_causes(gpu_a: Any, gpu_b: Any, without: Sequence[str]) -> list[Cause]:

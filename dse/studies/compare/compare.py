@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...any_order import one_order
 from ...columns import code_names
+from ...content.dtypes import default_accumulator
 from ...errors import UserError
 from ...infeasible import why_not
-from ...schedule_text import distinct_raster
 from ...text import byte_text, seconds_text
 from ..cases import Case
 from ..sensitivity.next_bottleneck import WORDS
@@ -81,9 +82,9 @@ def compare(a: Case, b: Case) -> Comparison:
             "and types to both"
         )
     problem = a.job.problem
-    plans = [distinct_raster(side.schedule, problem.m, problem.n) for side in (a, b)]
+    plans = [one_order(side.schedule, problem)[0] for side in (a, b)]
     rows_a, rows_b = (one_row(problem, plan, side.job.gpu) for plan, side in zip(plans, (a, b), strict=True))
-    causes = causes_of(plans[0], a.job.gpu, plans[1], b.job.gpu)
+    causes = causes_of(plans[0], a.job.gpu, plans[1], b.job.gpu, problem.kernel)
     costs = precise_costs(mixtures(rows_a, rows_b, causes))
     ends = [{name: values[place] for name, values in costs.items()} for place in (0, -1)]
     for letter, side, plan, end in zip("AB", (a, b), plans, ends, strict=True):
@@ -127,8 +128,7 @@ def _arrays(costs: dict[str, Any]) -> dict[str, np.ndarray]:
 
 
 def _problem(case: Case) -> str:
-    problem = case.job.problem
-    return f"{problem.shape} {problem.dtype} -> {problem.out_dtype}, layout {problem.layout}, L2 {problem.cache}"
+    return case.job.problem.described(case.accumulator or default_accumulator(case.job.problem.dtype))
 
 
 def _sentence(found: Comparison) -> str:

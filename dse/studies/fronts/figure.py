@@ -59,7 +59,9 @@ def draw_front(
 
 
 def knee_name(row: Mapping[Any, Any]) -> str:
-    """What a knee is called in figures and tables: its tile, stages and launch."""
+    """What a knee is called in figures: of gemm its tile, stages and launch, else where it is in the space."""
+    if "tile_m" not in row or "stream_k" not in row:
+        return f"index {row['index']}"
     tile = f"{row['tile_m']:.0f}x{row['tile_n']:.0f}x{row['tile_k']:.0f}"
     return f"{tile}, {row['stages']:.0f} stages, {launch_label(row)}"
 

@@ -13,7 +13,6 @@ import numpy as np
 from ...errors import UserError
 from ...front import PIVOT_COUNT, choose_pivots, non_dominated
 from ...job import as_float32
-from ...kernels.gemm import GemmProblem
 from ...platform import usable_cores
 from ...progress import Progress, Snapshot, reporter
 from ...schedule_set import ScheduleSet, listed
@@ -65,7 +64,7 @@ class UncertainFront:
 
 def uncertain_front(
     schedules: ScheduleSet,
-    problem: GemmProblem,
+    problem: Any,
     gpus: Sequence[Any],
     objectives: Sequence[str],
     progress: Progress = None,
@@ -145,7 +144,7 @@ class _Work:
     def __init__(
         self,
         schedules: ScheduleSet,
-        problem: GemmProblem,
+        problem: Any,
         gpus: Sequence[Any],
         objectives: tuple[str, ...],
         report: Any,
@@ -202,7 +201,7 @@ class _Work:
 
 
 def _regrets(
-    schedules: ScheduleSet, places: np.ndarray, problem: GemmProblem, gpus: Sequence[Any], best_latency_s: np.ndarray
+    schedules: ScheduleSet, places: np.ndarray, problem: Any, gpus: Sequence[Any], best_latency_s: np.ndarray
 ) -> np.ndarray:
     """Latency over the draw's least, less one, float64[draws, places]."""
     few = listed(schedules.fields(places), schedules.kernel.name)

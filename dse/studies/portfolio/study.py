@@ -10,6 +10,7 @@ import numpy as np
 from ...api import make_job, shape_rows
 from ...content.shapes import ShapeRow
 from ...errors import UserError, unknown
+from ...kernels.registry import check_served
 from ...platform import configure_jax
 from ...progress import Progress
 from ...question import Question, ask
@@ -131,6 +132,7 @@ def portfolio(
     """
     _check(kernels, within, regret, weigh, counted, solver, depth, configs, (space, preset, axes))
     configure_jax()
+    check_served(question.get("kernel") or "gemm", "dse portfolio")
     rows = _rows(shapes)
     _check_weights(rows)
     asked = [ask(row.shape, row.dtype or dtype, gpu, **question) for row in rows]

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...any_order import one_order
 from ...errors import UserError
 from ...infeasible import why_not
-from ...schedule_text import distinct_raster
 from .gpu_numbers import LESS_IS_BETTER, STEPS, field_of, in_the_file, moved, ranges, ten_percent
 from .next_bottleneck import bottleneck_words, next_bottlenecks
 from .precise_costs import Rows, frozen_latencies, latency_slopes, make_rows, number_names, precise_costs
@@ -102,22 +102,20 @@ def elasticities(
     *,
     bottlenecks: bool = True,
     clock: str = "boost",
-    kernel: str = "gemm",
 ) -> Elasticities:
     """Elasticities of one schedule's latency with regard to every number of its GPU.
 
     Args:
-        problem: the user's problem (`dse.kernels.gemm.GemmProblem`).
+        problem: the user's problem (`dse.kernels.problem.Problem`).
         schedule: a complete schedule, field -> number.
         gpu: the model's record, `GpuFile.bind(...)`, `Question.bound` or `SweepJob.gpu`.
         bottlenecks: whether the distance to the next bottleneck is looked for (most of the time that this takes).
         clock: that the record is bound to, "boost" or "sustained".
-        kernel: name of the cost model.
 
     Raises:
         UserError: the schedule cannot run on the GPU; the message says why.
     """
-    return elasticities_of([problem], [schedule], [gpu], bottlenecks=bottlenecks, clock=clock, kernel=kernel)[0]
+    return elasticities_of([problem], [schedule], [gpu], bottlenecks=bottlenecks, clock=clock)[0]
 
 
 def elasticities_of(
@@ -127,11 +125,10 @@ def elasticities_of(
     *,
     bottlenecks: bool = True,
     clock: str = "boost",
-    kernel: str = "gemm",
 ) -> list[Elasticities]:
     """`elasticities` of many (problem, schedule, GPU) at once, one of each an entry.
 
-    The problems are all with scales of narrow types or all without, and of the GPUs all or none have drift.
+    The problems are of one kernel, all with scales of narrow types or all without; of the GPUs all or none have drift.
     """
     import pandas as pd
 
@@ -139,8 +136,8 @@ def elasticities_of(
 
     if not len(problems):
         return []
-    runs = [distinct_raster(s, p.m, p.n) for p, s in zip(problems, schedules, strict=True)]
-    rows = make_rows(problems, runs, gpus, kernel)
+    runs = [one_order(s, p)[0] for p, s in zip(problems, schedules, strict=True)]
+    rows = make_rows(problems, runs, gpus, problems[0].kernel)
     base = latency_slopes(rows)
     for place in np.flatnonzero(base["reason"] != 0).tolist():
         costs = {name: values[0] for name, values in precise_costs(rows.take(np.array([place]))).items()}

@@ -8,7 +8,7 @@ from typing import Any
 from ...content.files import home_expanded
 from ...errors import UserError
 from ...provenance import commit, model_hash, record_hash, versions
-from ...schedule_text import format_schedule
+from ...schedule_words import words_of
 from ..answer_folder import write_table
 from .elasticities import COLUMNS
 from .sensitivity import CASE_COLUMNS, Sensitivity
@@ -68,7 +68,7 @@ def as_dict(found: Sensitivity) -> dict[str, Any]:
             "gpu": case.job.gpu_name,
             "gpu_changes": list(case.job.gpu_changes),
             "clock": case.job.clock,
-            "schedule": format_schedule(entry.schedule),
+            "schedule": words_of(case.job.space.kernel).format(entry.schedule),
             "tuned": case.tuned,
             "share": float(share),
             "latency_s": entry.latency_s,

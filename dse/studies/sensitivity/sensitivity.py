@@ -12,7 +12,7 @@ from ...job import as_float32
 from ...platform import configure_jax
 from ...progress import Progress
 from ...schedule_set import fitting
-from ...schedule_text import format_schedule
+from ...schedule_words import words_of
 from ...tuning import tune
 from ..cases import Case
 from .elasticities import COLUMNS, KINK, Elasticities, central, elasticities_of
@@ -69,7 +69,8 @@ class Sensitivity:
         parts = []
         for case, found, share in zip(self.cases, self.found, self.shares, strict=True):
             about = {"case": case.name, "shape": case.job.problem_name, "gpu": case.job.gpu_name, "share": share}
-            about |= {"latency_s": found.latency_s, "bound": found.bound, "schedule": format_schedule(found.schedule)}
+            text = words_of(case.job.space.kernel).format(found.schedule)
+            about |= {"latency_s": found.latency_s, "bound": found.bound, "schedule": text}
             parts.append(found.table.assign(**about)[[*about, *found.table.columns]])
         return pd.concat(parts, ignore_index=True)
 
@@ -95,10 +96,13 @@ def sensitivity(
     Raises:
         UserError: a schedule that cannot run.
     """
+    import jax
+
     found: list[Any] = [None] * len(cases)
-    narrow = [case.job.problem.arrays().scaling is not None for case in cases]
-    for kind in (False, True):
-        places = [place for place, own in enumerate(narrow) if own is kind]
+    # what one problem has and another lacks (scales of narrow types) makes another record
+    kinds = [jax.tree.structure(case.job.problem.arrays()) for case in cases]
+    for kind in dict.fromkeys(kinds):
+        places = [place for place, own in enumerate(kinds) if own == kind]
         jobs = [cases[place].job for place in places]
         group = elasticities_of(
             [job.problem for job in jobs],
@@ -125,7 +129,7 @@ def with_retuned(case: Case, entry: Elasticities, progress: Progress = None) -> 
     configure_jax()
     job = case.job
     table = entry.table
-    rows = make_rows([job.problem], [case.schedule], [job.gpu])
+    rows = make_rows([job.problem], [case.schedule], [job.gpu], job.space.kernel)
     names = np.array(number_names(rows.gpu), object)
     values = np.array([float(getattr(rows.gpu, name)[0]) for name in names])
     ends = ranges(rows.gpu, names)

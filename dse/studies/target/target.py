@@ -19,8 +19,8 @@ from ...content.gpu import GpuFile, load_gpu
 from ...content.hardware_axis import current_value
 from ...content.overrides import factor_of
 from ...content.silicon import load_silicon
-from ...content.study import REFINEMENTS
 from ...errors import UserError, unknown
+from ...kernels.registry import question_names
 from ...paired import paired_costs
 from ...platform import configure_jax
 from ...progress import Progress
@@ -127,7 +127,7 @@ class Target:
         }
         return {
             "question": self.question.title,
-            "gpu_changes": list(self.question.gpu.changes),
+            "gpu_changes": list(self.question.changes),
             "shapes": list(self.shapes),
             **plain,
             "speedup": self.now_s / self.target_s,
@@ -145,6 +145,7 @@ def target(
     latency: str | float | None = None,
     gpu: str | os.PathLike[str] = "h200_sxm",
     dtype: str = "bf16",
+    kernel: str = "gemm",
     overrides: Mapping[str, str | float] | None = None,
     fields: Sequence[str | Sequence[str]] | None = None,
     limit: float = 16.0,
@@ -158,12 +159,13 @@ def target(
     """The smallest change of each number of a GPU that makes a kernel, or a weighted list, fast enough.
 
     Args:
-        shape: "MxNxK", "BATCHxMxNxK" or the numbers; or
+        shape: "MxNxK", "BATCHxMxNxK" or the numbers, or as the kernel writes it; or
         shapes: a shape list (CSV by name or path, or a sequence); the weighted sum of its latencies counts.
         faster: a speed-up: "10%" is today's latency over 1.1, "2x" half of it; or
         latency: of the shape, or the weighted sum of the list, in seconds or as "50us".
         gpu: name or path of a GPU file.
         dtype: input type.
+        kernel: name of the kernel.
         overrides: what is changed of the GPU before, as in `load_gpu`.
         fields: fields, or groups that are improved by one factor: ["tdp_w", ["l2_bytes_per_s", "ddr_bytes_per_s"]];
             None: every field the model uses, by itself (`dse.studies.target.improvable`).
@@ -178,16 +180,17 @@ def target(
     """
     configure_jax()
     began = time.perf_counter()
-    rows = _rows(shape, shapes)
+    rows = _rows(shape, shapes, kernel)
     aim = _aim(faster, latency)
     if isinstance(gpu, GpuFile):
         raise UserError(f"a target changes a GPU given by name or path, not a loaded one: give gpu={gpu.name!r}")
-    unread = [name for name in question if name not in REFINEMENTS]
+    known = question_names(kernel)
+    unread = [name for name in question if name not in known]
     if unread:
-        raise unknown("choice of a question", unread[0], REFINEMENTS)
+        raise unknown("choice of a question", unread[0], known)
     knobs = knobs_of(gpu, overrides, fields, limit, resolution)
     base = load_gpu(gpu, overrides)
-    questions = [ask(row.shape, row.dtype or dtype, base, **question) for row in rows]
+    questions = [ask(row.shape, row.dtype or dtype, base, kernel=kernel, **{**question, **row.choices}) for row in rows]
     machines = Machines(
         questions,
         [row.weight for row in rows],
@@ -219,11 +222,11 @@ def target(
     )
 
 
-def _rows(shape: Any, shapes: Any) -> list[Any]:
+def _rows(shape: Any, shapes: Any, kernel: str) -> list[Any]:
     if (shape is None) == (shapes is None):
         raise UserError("give the problem as shape='MxNxK', or many as shapes=NAME, FILE or a list")
     try:
-        rows = shape_rows([shape] if shapes is None else shapes)
+        rows = shape_rows([shape] if shapes is None else shapes, kernel)
     except TypeError:
         raise UserError(f"{shapes if shape is None else shape!r} is no shape: write MxNxK or the numbers") from None
     if not rows:
@@ -332,6 +335,7 @@ def _bounds(machines: Machines, points: Sequence[Point], tuned: Sequence[Tuned])
         [machines.questions[place].problem for _, place in pairs],
         {name: np.array([at[name] for at in schedules]) for name in schedules[0]},
         [machines.bound(points[row], place) for row, place in pairs],
+        machines.questions[0].problem.kernel,
     )
     for (row, place), code, energy in zip(pairs, costs["bound"], costs["energy_j"], strict=True):
         bound[row, place], joules[row, place] = int(code), float(energy)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ...binding import bind
 from ...content.gpu import GpuFile
 from ...errors import UserError
 from ...job import as_float32
@@ -88,7 +89,7 @@ class Machines:
     def bound(self, point: Point, place: int) -> Any:
         """The model's record of a machine for one of the shapes."""
         at = self.questions[place]
-        return self.gpu(point).bind(at.problem.dtype, at.accumulator, at.family, clock=at.clock)
+        return bind(self.gpu(point), at.problem, at.accumulator, at.family, at.clock)
 
     def tune(self, points: Iterable[Point]) -> list[Tuned]:
         """Every shape tuned over the whole space on these machines; their schedules join the shortlists."""

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from ...api import restrictions, shape_rows
+from ...binding import families_of
 from ...content.gpu import GpuFile
 from ...content.hardware_axis import HardwareAxis, parse_vary
 from ...content.space import load_space
-from ...content.study import REFINEMENTS, Study
+from ...content.study import Study
 from ...errors import UserError, unknown
-from ...kernels.registry import get_kernel
+from ...kernels.registry import get_kernel, question_names
 from ...progress import Progress
 from ...question import Question, ask
 from ...restrict import Restrictions, parse_axes
@@ -64,6 +65,7 @@ def what_if(
     shapes: str | Path | Sequence[Any],
     gpu: str | Path = "h200_sxm",
     dtype: str = "bf16",
+    kernel: str = "gemm",
     overrides: Mapping[str, str | float] | None = None,
     combine: str = "each",
     space: str | Path | None = None,
@@ -80,12 +82,14 @@ def what_if(
         shapes: name or path of a shape list, or shapes, each a text or its numbers.
         gpu: name or path of the baseline.
         dtype: input type of shapes that do not say their own.
+        kernel: name of the kernel.
         overrides: what the baseline changes of its file.
         combine: "each": one field at a time; "grid": every combination.
         space, preset, axes: which schedules are tuned over, as in `dse.sweep`.
         front: quantities that machines are compared by: latency_s, energy_j, power_w, area_mm2, tdp_w.
         progress: as in `dse.sweep`.
-        refinements: further choices of `dse.question.ask`: family, accumulator, clock, out_dtype, layout, beta, cache.
+        refinements: further choices of `dse.question.ask`: family, accumulator, clock, and the kernel's, for gemm
+            out_dtype, layout, beta, cache.
 
     Returns:
         `Answer`: `found.totals` (a row a machine), `found.table` (a row a machine and shape), `curves` with their
@@ -105,6 +109,7 @@ def what_if(
         name="what_if",
         gpus=(str(gpu),),
         shapes=str(shapes) if isinstance(shapes, (str, Path)) else tuple(row.shape for row in shape_rows(shapes)),
+        kernel=kernel,
         axes=tuple(axis if isinstance(axis, HardwareAxis) else parse_vary(axis) for axis in wanted),
         dtype=dtype,
         combine=combine,
@@ -128,7 +133,7 @@ def _answer(study: Study, machines: Sequence[Machine], progress: Progress) -> An
 
 
 def _shapes(study: Study, machines: Sequence[Machine]) -> list[Shape]:
-    rows = shape_rows(study.shapes if isinstance(study.shapes, str) else list(study.shapes))
+    rows = shape_rows(study.shapes if isinstance(study.shapes, str) else list(study.shapes), study.kernel)
     if not rows:
         raise UserError("no shape is given: write at least one, e.g. '8192x8192x8192', or the name of a list")
     names = [row.name for row in rows]
@@ -139,20 +144,19 @@ def _shapes(study: Study, machines: Sequence[Machine]) -> list[Shape]:
 
 
 def _ask(study: Study, row: Any, machine: Machine) -> Question:
-    try:
-        return ask(row.shape, row.dtype or study.dtype, machine.gpu, **study.refinements)
-    except TypeError:
-        unread = [name for name in study.refinements if name not in REFINEMENTS]
-        if unread:
-            raise unknown("choice of a question", unread[0], REFINEMENTS) from None
-        raise
+    known = question_names(study.kernel)
+    unread = [name for name in study.refinements if name not in known]
+    if unread:
+        raise unknown("choice of a question", unread[0], known)
+    chosen: dict[str, Any] = {**study.refinements, **row.choices}
+    return ask(row.shape, row.dtype or study.dtype, machine.gpu, kernel=study.kernel, **chosen)
 
 
 def _space(study: Study, question: Question) -> Space:
     asked = str(study.space or study.kernel)
     space = load_space(asked, question.family, question.problem.dtype, study.preset, _restrictions(study.restrict))
     if space.family != question.family:
-        has = question.gpu.families(question.problem.dtype, question.accumulator)
+        has = families_of(question.problem, question.gpu, question.accumulator)
         raise UserError(
             f"the space {space.name} is for {space.family}, but {question.family} is what shall run on "
             f"{question.gpu.name}: choose another space, or "

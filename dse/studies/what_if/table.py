@@ -8,7 +8,7 @@ import numpy as np
 from ...columns import code_words
 from ...paired import paired_costs
 from ...question import Question
-from ...schedule_text import format_schedule
+from ...schedule_words import words_of
 from .machines import Machine
 from .shape import Shape
 
@@ -68,6 +68,7 @@ def table_of(
     import pandas as pd
 
     costs = _costs(asked, fields)
+    words = words_of(asked[0].problem.kernel)
     count = len(shapes)
     baseline = np.arange(len(asked)) % count
     frozen, frozen_costs, reasons = _frozen(asked, asked[:count] * len(machines), fields[:count] * len(machines))
@@ -84,8 +85,8 @@ def table_of(
             "frozen_s": np.where(reasons == "", frozen_costs["latency_s"], np.nan),
             "bound": _words("bound", costs),
             "frozen_bound": np.where(reasons == "", _words("bound", frozen_costs), ""),
-            "schedule": [format_schedule(at) for at in fields],
-            "frozen_schedule": [format_schedule(at) if at else "" for at in frozen],
+            "schedule": [words.format(at) for at in fields],
+            "frozen_schedule": [words.format(at) if at else "" for at in frozen],
             "frozen_reason": reasons,
             "index": index,
             **{name: costs[name] for name in COSTS},
@@ -145,7 +146,7 @@ def as_it_runs(schedule: dict[str, int], reason: str) -> dict[str, int]:
 
 def _costs(asked: Sequence[Question], fields: Sequence[Mapping[str, int]]) -> dict[str, np.ndarray]:
     columns = {name: np.array([at[name] for at in fields]) for name in fields[0]}
-    return paired_costs([at.problem for at in asked], columns, [at.bound for at in asked])
+    return paired_costs([at.problem for at in asked], columns, [at.bound for at in asked], asked[0].problem.kernel)
 
 
 def _words(name: str, costs: dict[str, np.ndarray]) -> np.ndarray:

@@ -98,7 +98,7 @@ def _by_space(asked: Sequence[Question], space_of: Callable[[Question], Space]) 
 def _check_all_run(asked: Sequence[Question], index: np.ndarray) -> None:
     for question, at in zip(asked, index, strict=True):
         if at < 0:
-            changes = "; ".join(question.gpu.changes)
+            changes = "; ".join(question.changes)
             raise UserError(
                 f"no schedule of the space can run {question.problem.shape} on {question.gpu.name}"
                 f"{f' ({changes})' if changes else ''}: widen the space or its preset, or leave the shape out"
