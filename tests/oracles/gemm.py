@@ -49,9 +49,11 @@ class Hits(NamedTuple):
 
 def costs(candidates: list[Candidate]) -> list[dict[str, Any]]:
     """Every field of `Cost` of every candidate, by name; `pipeline_s` is a tuple."""
-    seen = [candidate._replace(problem=_as_the_tiles_see_it(candidate)) for candidate in candidates]
+    seen = [candidate._replace(problem=as_the_tiles_see_it(candidate)) for candidate in candidates]
     stated = [candidate.problem for candidate in candidates]
-    return [_cost(one, p, hits) for one, p, hits in zip(seen, stated, _hits(seen, stated), strict=True)]
+    residents = [gemm_fit.residency(gemm_fit.footprint(*one), one.gpu)[0] for one in seen]
+    found = hits_of(seen, stated, residents)
+    return [_cost(one, p, hits) for one, p, hits in zip(seen, stated, found, strict=True)]
 
 
 def _cost(candidate: Candidate, stated: Gemm, hits: Hits) -> dict[str, Any]:
@@ -59,13 +61,13 @@ def _cost(candidate: Candidate, stated: Gemm, hits: Hits) -> dict[str, Any]:
     part = gemm_fit.footprint(p, s, g)
     resident, limiter = gemm_fit.residency(part, g)
     grid = gemm_fit.grid(p, s, g, resident)
-    traffic = _traffic(p, s, g, grid, hits)
-    demand = _demands(p, s, g, part, grid, traffic)
+    traffic = traffic_of(p, s, g, grid, hits)
+    demand = demands(p, s, g, part, grid, traffic)
     reason = gemm_fit.reason(p, s, g, part, resident, grid)
     time = _kernel_time(p, s, g, grid, traffic, demand)
     whole = gemm_totals.whole(grid, demand)
     pipeline_s = gemm_totals.pipeline_seconds(g, whole, demand.rate)
-    total = gemm_totals.totals(p, g, grid, traffic, demand, whole, _workspace(p, s, grid))
+    total = gemm_totals.totals(p, g, grid, traffic, demand, whole, workspace_bytes(p, s, grid))
     throttle_s, total["energy_j"] = gemm_totals.power(g, time["latency_s"], pipeline_s, total.pop("boost_joules"))
     time["latency_s"] += throttle_s
     time["steady_s"] += throttle_s
@@ -92,7 +94,7 @@ def _cost(candidate: Candidate, stated: Gemm, hits: Hits) -> dict[str, Any]:
     }
 
 
-def _as_the_tiles_see_it(candidate: Candidate) -> Gemm:
+def as_the_tiles_see_it(candidate: Candidate) -> Gemm:
     p = candidate.problem
     if not candidate.schedule.swap_ab:
         return p
@@ -124,10 +126,9 @@ def _sector_price(run: float, align: float) -> float:
     return max(run + max(32 - align, 0), 32) / run
 
 
-def _hit_arguments(candidate: Candidate, stated: Gemm) -> dict[str, float]:
+def _hit_arguments(candidate: Candidate, stated: Gemm, resident: int) -> dict[str, float]:
     p, s, g = candidate
     a_scale, b_scale = gemm_scaling.scale_bytes(p)
-    resident, _ = gemm_fit.residency(gemm_fit.footprint(p, s, g), g)
     grid = gemm_fit.grid(p, s, g, resident)
     row, col = _block_bytes(p, s, grid)
     return {
@@ -160,8 +161,9 @@ def _closed_forms(of: dict[str, jax.Array]) -> tuple[jax.Array, ...]:
     return (*shares, l15, *held)
 
 
-def _hits(candidates: list[Candidate], stated: list[Gemm]) -> list[Hits]:
-    arguments = [_hit_arguments(candidate, p) for candidate, p in zip(candidates, stated, strict=True)]
+def hits_of(candidates: list[Candidate], stated: list[Gemm], residents: list[int]) -> list[Hits]:
+    """Of candidates whose SMs hold so many CTAs each."""
+    arguments = [_hit_arguments(*one) for one in zip(candidates, stated, residents, strict=True)]
     with jax.enable_x64(True):
         columns = {name: np.array([row[name] for row in arguments], np.float64) for name in arguments[0]}
         values = [np.asarray(value) for value in jax.jit(_closed_forms)(columns)]
@@ -169,7 +171,7 @@ def _hits(candidates: list[Candidate], stated: list[Gemm]) -> list[Hits]:
     return [Hits(*(float(value) for value in row)) for row in zip(*values, strict=True)]
 
 
-def _traffic(p: Gemm, s: GemmSchedule, g: Gpu, grid: SimpleNamespace, hits: Hits) -> SimpleNamespace:
+def traffic_of(p: Gemm, s: GemmSchedule, g: Gpu, grid: SimpleNamespace, hits: Hits) -> SimpleNamespace:
     row, col = _block_bytes(p, s, grid)
     a, b = row / s.cluster_n, col / s.cluster_m
     u = a + b
@@ -182,7 +184,7 @@ def _traffic(p: Gemm, s: GemmSchedule, g: Gpu, grid: SimpleNamespace, hits: Hits
 # 5. Demands
 
 
-def _demands(
+def demands(
     p: Gemm, s: GemmSchedule, g: Gpu, part: SimpleNamespace, grid: SimpleNamespace, traffic: SimpleNamespace
 ) -> SimpleNamespace:
     """Of one K-step and of one epilogue, by pipeline, and the rate of one SM (of the chip for L2 and DDR)."""
@@ -338,21 +340,21 @@ def _kernel_time(
         else:
             tail = sum(_in_step(s, g, tail_tile, tail_resident, k_steps))
 
-    reduction = _reduction(p, s, g, grid, traffic)
+    reduction_s = reduction(p, s, g, grid, traffic)
     middle = times - 1
     return {
-        "latency_s": fill + loop + stores + middle * period + tail + reduction + g.launch_overhead_s,
+        "latency_s": fill + loop + stores + middle * period + tail + reduction_s + g.launch_overhead_s,
         "prologue_s": fill + middle * rest * to_fill,
         "steady_s": loop + middle * steady_each,
         "epilogue_s": stores + middle * rest * (1 - to_fill),
         "tail_s": tail,
-        "reduction_s": reduction,
+        "reduction_s": reduction_s,
         "launch_s": g.launch_overhead_s,
         "starved": 1.1 * s.stages * resident * tile.M < tile.F,
     }
 
 
-def _workspace(p: Gemm, s: GemmSchedule, grid: SimpleNamespace) -> float:
+def workspace_bytes(p: Gemm, s: GemmSchedule, grid: SimpleNamespace) -> float:
     if s.split_k > 1:
         return p.m * p.n * p.batch * s.split_k * 4
     if s.stream_k and grid.tiles % grid.slots:
@@ -361,8 +363,8 @@ def _workspace(p: Gemm, s: GemmSchedule, grid: SimpleNamespace) -> float:
     return 0.0
 
 
-def _reduction(p: Gemm, s: GemmSchedule, g: Gpu, grid: SimpleNamespace, traffic: SimpleNamespace) -> float:
-    workspace = _workspace(p, s, grid)
+def reduction(p: Gemm, s: GemmSchedule, g: Gpu, grid: SimpleNamespace, traffic: SimpleNamespace) -> float:
+    workspace = workspace_bytes(p, s, grid)
     if s.split_k > 1:
         out = p.m * p.n * p.batch * p.out_bytes
         through_l2 = (workspace + out) / g.l2_bytes_per_s

@@ -10,7 +10,6 @@ from jaxmodel.kernels import gemm as model
 from jaxmodel.types import PIPELINES, Cost
 
 from . import gemm as twin
-from .gemm_draws import Draw
 from .gemm_fit import WHOLE_BELOW
 
 WHOLE_FIELDS = (
@@ -18,26 +17,26 @@ WHOLE_FIELDS = (
 )  # fmt: skip
 
 
-def model_fields(draw: Draw, float_dtype: type) -> dict[str, np.ndarray]:
-    """Every field of the model's cost, computed under `jit` in the given precision; `pipeline_s` one entry each."""
+def model_fields(draw: Any, float_dtype: type, cost_of: Any = model.cost) -> dict[str, np.ndarray]:
+    """Every field of a model's cost, computed under `jit` in the given precision; `pipeline_s` one entry each."""
     options = {} if float_dtype is np.float32 else {"xla_backend_optimization_level": 0}  # compiles in half the time
     with jax.enable_x64(float_dtype is np.float64):
         arguments = jax.tree.map(lambda leaf: np.asarray(leaf, float_dtype), draw)
-        cost = jax.jit(model.cost, compiler_options=options)(*arguments)
-        count = np.shape(draw.problem.m)
+        cost = jax.jit(cost_of, compiler_options=options)(*arguments)
+        count = np.shape(draw.schedule.tile_m)
         leaf = lambda value: np.broadcast_to(np.asarray(value, np.float64), count)  # noqa: E731
         assert cost.latency_s.dtype == float_dtype
         return _flat({f.name: getattr(cost, f.name) for f in dataclasses.fields(Cost)}, leaf)
 
 
-def twin_fields(draw: Draw) -> dict[str, np.ndarray]:
-    """The same from the scalar twin."""
-    rows = twin.costs([twin.Candidate(*_entry(draw, i)) for i in range(len(draw.problem.m))])
+def twin_fields(draw: Any, twin: Any = twin) -> dict[str, np.ndarray]:
+    """The same from a scalar twin, a module with `costs` and `Candidate`."""
+    rows = twin.costs([twin.Candidate(*_entry(draw, i)) for i in range(len(draw.schedule.tile_m))])
     flat = [_flat({f.name: row[f.name] for f in dataclasses.fields(Cost)}, float) for row in rows]
     return {name: np.array([row[name] for row in flat]) for name in flat[0]} | {"tiles": [row["tiles"] for row in rows]}
 
 
-def differences(draw: Draw, of_model: dict[str, np.ndarray], of_twin: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def differences(draw: Any, of_model: dict[str, np.ndarray], of_twin: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Relative difference of every field, and 0 or 1 (equal or not) of whole numbers and codes.
 
     What is a difference of larger numbers is compared with at least a hundredth of those: a part of the latency with
