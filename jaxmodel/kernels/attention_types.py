@@ -88,6 +88,6 @@ class AttentionSchedule:
     longest_first: Array  # 1: tiles with most keys are launched first; 0: in order of their queries
     q_in_registers: Array  # 1: Q's fragments stay in registers; 0: in SMEM
     p_in_smem: Array  # 1: probabilities go to P V through SMEM; 0: registers (TMEM with tcgen05)
-    head_section: Array  # KV heads whose tiles are launched together before the next ones; 0: all
+    head_section: Array  # KV heads of a sequence whose tiles are launched together; 0: as many as L2 holds
     registers_measured: Array  # a thread; 0: estimate
     smem_measured_bytes: Array  # a CTA; 0: estimate
