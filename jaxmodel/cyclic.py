@@ -4,7 +4,9 @@ In the long run an iteration takes the **minimum initiation interval**, the larg
 `arcs`: a cycle of weight w and distance d says that an action starts at least w after its own start d iterations ago.
 A finite loop takes `loop_times`. Both are elementwise over candidates, differentiable, without a loop.
 
-Measured against the loop unrolled: the interval is exact, and so is the time of a load and a computation.
+Over 12,000 drawn loops of 4 to 12 actions, against the loop unrolled: the interval is exact; the time of 98 of 100
+loops is too, the others are off by -3 to +8 % and by less than 1.1 intervals (`scripts/check_tile_times.py`). CTAs
+whose pipelines serve whoever asks first, in no order that an arc knows of, take 1 to 6 % longer in the mean than this.
 """
 
 from collections.abc import Mapping, Sequence
@@ -77,13 +79,13 @@ def loop_times(
 
     With M = `resource_pace_s` and the cycles (w, d) of one CTA's arcs:
 
-        p = max(r M, largest w with d = 1)
-        loop = (r - 1) M + (N - 1) p + max over cycles of floor((N - 1) / d) max(0, w - d p)
-        interval = max(p, largest w / d)
+        p        = max(r M, largest w with d = 1)
+        loop     = (r - 1) M + (N - 1) p + max over cycles of floor((N - 1) / d) max(0, w - d p)
+        interval = max(r M, largest w / d)
+        span     = longest path over the arcs of one iteration, its last action's duration included
 
-    and span the longest path through one iteration, its last action's duration included. Where actions run ahead
-    (arcs of negative distance) it is that of the last iteration behind a steady loop, `_span_behind_s`. For a load and
-    a computation with s buffers the loop is `envelope.loop_seconds(r N, r s, ...)`.
+    Where actions run ahead (arcs of negative distance) span is that of the last iteration behind a steady loop, see
+    `_span_behind_s`. For a load and a computation with s buffers loop is `envelope.loop_seconds(r N, r s, ...)`.
 
     Args:
         arcs: of one CTA; see `cycles`.
@@ -102,13 +104,15 @@ def loop_times(
         if _is_one(distance):
             waits_s = jnp.maximum(waits_s, weight_s)
     pace_s = jnp.maximum(resident * resource_pace_s, waits_s)
+    behind_s = jnp.maximum(resource_pace_s, waits_s)
     for weight_s, distance in found:
         if not _is_one(distance):
             distance = _at_least_one(distance)
-            waits_s = jnp.maximum(waits_s, weight_s / distance)
+            rate_s = weight_s / distance
+            waits_s = jnp.maximum(waits_s, rate_s)
+            behind_s = jnp.maximum(behind_s, jnp.where(rest >= distance, rate_s, 0.0))
             refill_s = jnp.maximum(refill_s, floor_div(rest, distance) * (weight_s - distance * pace_s))
     loop_s = (resident - 1.0) * resource_pace_s + rest * pace_s + refill_s
-    behind_s = jnp.minimum(pace_s + refill_s / jnp.maximum(rest, 1.0), jnp.maximum(waits_s, resource_pace_s))
     span_s = _span_s(arcs, duration_s, rest, behind_s)
     return LoopTimes(span_s, jnp.maximum(resident * resource_pace_s, waits_s), loop_s, span_s + loop_s)
 

@@ -13,7 +13,9 @@ The makespan depends on the launch order:
   the x-th shortest of the first; later a tile finds the next free slot a mean residual E[tau^2] / (2 E[tau]) before
   the mean of all, as far as the slots have fallen out of step.
 
-Errors against the exact schedule: MEASURED
+Mean (99 %) of the errors against the schedule made tile by tile, over 6,000 drawn launches of which half have more
+tiles than slots: 0.17 % (2 %), 0.05 % (0.7 %), 0.40 % (4 %), 0.40 % (7 %); `scripts/check_tile_times.py` has them by
+waves. The largest, 14 to 22 %, are launches of 1 to 3 waves of tiles of a few blocks.
 """
 
 import jax.numpy as jnp
@@ -76,7 +78,7 @@ def makespan(counts: tuple[Floats, ...], tile_s: tuple[Floats, ...], slots: Floa
         slots: P, whole, at least 1.
 
     Returns:
-        seconds; compiled for the length of the list.
+        seconds, between the bounds of `causal_times`; 1.3 % off in the mean of drawn lists, 2.5 % for 1 to 4 waves.
     """
     total, work_s, longest_s = 0.0, 0.0, 0.0
     for count, seconds in zip(counts, tile_s, strict=True):
