@@ -2,6 +2,7 @@
 
   dse validate gemm                    the best predicted latency against the library's, shape by shape
   dse validate schedules --table FILE  is the predicted order of schedules right?
+  dse validate memory_bound            norms, softmax, copies: both limits, and published times
 
 Both answer as tables or, with --json, for a program. `dse validate gemm --help` and `dse validate schedules --help` say
 more.
@@ -9,9 +10,9 @@ more.
 
 import argparse
 
-from . import validate_gemm, validate_schedules
+from . import validate_gemm, validate_memory_bound, validate_schedules
 
-WHAT = {"gemm": validate_gemm, "schedules": validate_schedules}
+WHAT = {"gemm": validate_gemm, "schedules": validate_schedules, "memory_bound": validate_memory_bound}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from .._exact import ceil_div, floor_div, floor_div_by_reciprocal
 from ..machine import Gpu
 from ..occupancy import WARP, Footprint, residency, warp_registers
-from ..program import Action, Buffer, Loop, Needs, Reduction, TileProgram, load, program_cost, store
+from ..program import Action, Buffer, Loop, Needs, Reduction, TileProgram, load, load_latency_s, program_cost, store
 from ..reasons import Reason
 from ..resources import Demand
 from ..sdcm import hit_probability
@@ -65,7 +65,9 @@ def program(problem: Rows, schedule: RowSchedule, gpu: Gpu) -> TileProgram:
     held_back = whole_rows(problem) & (schedule.keep < KEEP_L2)  # elements are written once a row is known
     written = at.mean * problem.write_bytes / at.passes
     sectors = sector_factor(jnp.minimum(problem.run_bytes, at.vector * problem.write_bytes * WARP))
-    a_row = jnp.where(schedule.splits > 1, PARTIAL_BYTES * problem.reductions, problem.row_write_bytes)
+    a_row = jnp.where(
+        joined(problem, schedule), PARTIAL_BYTES * problem.reductions, problem.row_write_bytes / schedule.splits
+    )
     return TileProgram(
         tiles=at.tiles,
         footprint=footprint,
@@ -102,6 +104,11 @@ def program(problem: Rows, schedule: RowSchedule, gpu: Gpu) -> TileProgram:
 def whole_rows(problem: Rows) -> Bools:
     """Where elements can be written only once their whole row has been reduced."""
     return problem.passes > 1
+
+
+def joined(problem: Rows, schedule: RowSchedule) -> Bools:
+    """Where the CTAs that share a row leave parts of its sums, for a second kernel to add up."""
+    return (schedule.splits > 1) & (problem.reductions > 0) & (problem.group_cols == 0)
 
 
 def cut(problem: Rows, schedule: RowSchedule) -> Cut:
@@ -148,11 +155,13 @@ def loaded(problem: Rows, schedule: RowSchedule, gpu: Gpu, at: Cut, resident: Fl
     warm = jnp.maximum(warm, problem.first_pass * hit_probability(read, capacity, gpu.l2_ways))
     in_flight = read * jnp.minimum(gpu.sm_count * resident / at.tiles, 1.0)
     again = jnp.maximum(hit_probability(in_flight, capacity, gpu.l2_ways), warm)
-    missed = own * (1.0 - (warm + (at.passes - 1.0) * again) / at.passes)
+    held = (warm + (at.passes - 1.0) * again) / at.passes  # of a row's own elements
     first = jnp.minimum(problem.cols * problem.shared_bytes / steps, shared)
     once = jnp.minimum(problem.rows * problem.row_read_bytes / steps, beside)
     requested = own + shared + beside
-    return load("load", gpu, requested, jnp.clip(1.0 - (missed + first + once) / requested, 0.0, 1.0))
+    missed = own * (1.0 - held) + first + once
+    loads = load("load", gpu, requested, jnp.clip(1.0 - missed / requested, 0.0, 1.0))
+    return dataclasses.replace(loads, latency_s=load_latency_s(gpu, held))  # a step waits for its slowest load
 
 
 def arithmetic(problem: Rows, schedule: RowSchedule, at: Cut) -> Demand:
@@ -219,7 +228,7 @@ def first_pass_seconds(problem: Rows, gpu: Gpu) -> Floats:
 
 def added_up(problem: Rows, schedule: RowSchedule, gpu: Gpu) -> Reduction:
     """The kernel that adds up the parts of split rows."""
-    split = (schedule.splits > 1) & (problem.reductions > 0)
+    split = joined(problem, schedule)
     workspace = problem.rows * schedule.splits * PARTIAL_BYTES * problem.reductions
     results = problem.rows * problem.row_write_bytes
     seconds = gpu.dependent_launch_s + gpu.l2_latency_s + (workspace + results) / gpu.l2_bytes_per_s

@@ -67,11 +67,12 @@ def _load(p: Rows, s: RowSchedule, g: Gpu, n: SimpleNamespace, resident: int) ->
         p.first_pass * _hit(n.e * p.read_bytes, g),
     )
     flight = _hit(n.e * p.read_bytes * min(g.sm_count * resident / n.tiles, 1), g)
-    missed = own * (1 - (warm + (n.passes - 1) * max(warm, flight)) / n.passes)
+    found = (warm + (n.passes - 1) * max(warm, flight)) / n.passes
+    missed = own * (1 - found)
     missed += min(p.cols * p.shared_bytes / (n.tiles * n.trips), shared)
     missed += min(p.rows * p.row_read_bytes / (n.tiles * n.trips), beside)
     asked = own + shared + beside
-    latency = g.l2_latency_s + (g.ddr_latency_s - g.l2_latency_s) * missed / asked
+    latency = g.l2_latency_s + (g.ddr_latency_s - g.l2_latency_s) * (1 - found)
     return Action("load", Demand(fabric_bytes=asked, l2_bytes=asked, ddr_bytes=missed), latency_s=latency)
 
 
@@ -114,10 +115,10 @@ def _table(p: Rows, s: RowSchedule, g: Gpu) -> TileProgram:
     run = max(min(p.run_bytes, 32 * n.v * p.write_bytes), 1)
     sectors = max(32 / run, 1)
     late = whole and s.keep != KEEP_L2
-    split = s.splits > 1
+    split = s.splits > 1 and p.reductions > 0 and not p.group_cols
     results, workspace = p.rows * p.row_write_bytes, 4 * p.rows * s.splits * p.reductions
     added = Reduction()
-    if split and p.reductions:
+    if split:
         seconds = g.dependent_launch_s + g.l2_latency_s + (workspace + results) / g.l2_bytes_per_s
         added = Reduction(seconds=seconds, workspace_bytes=workspace, write_bytes=results)
     return TileProgram(
@@ -139,7 +140,7 @@ def _table(p: Rows, s: RowSchedule, g: Gpu) -> TileProgram:
         ),
         after=(
             _stored("write", written * n.trips if late else 0, sectors),
-            _stored("write_rows", n.rows * (4 * p.reductions if split else p.row_write_bytes)),
+            _stored("write_rows", n.rows * (4 * p.reductions if split else p.row_write_bytes / s.splits)),
         ),
         flop=n.e * p.cuda_flop,
         persistent=s.persistent,
