@@ -23,10 +23,12 @@ class DecodeNumbers:
 
     framework_s: Array = 0.0  # a call beyond the launch of one kernel: helper kernels without their bytes
     tile_setup_s: Array = 0.0  # of a tile, beyond its launch, loads, first block and store
+    wide_tile_setup_s: Array = 0.0  # the same of the kernel for head dims above 128
     row_s: Array = 0.0  # of a tile, for each of its query rows
     step_s: Array = 0.0  # of a block of keys: barriers, page-table arithmetic
     combine_scale: Array = 1.0  # launch of the combine kernel over the GPU's dependent launch
     read_scale: Array = 1.0  # rate of a stream of keys and values from DDR over the GPU's DDR rate
+    shared_read_scale: Array = 1.0  # L2's rate for keys that several tiles read at once, over L2's rate
     cache_share: Array = 1.0  # of the effective L2 that keys and values of an earlier call keep
     overhead_loss: Array = 0.0  # share of the tiles' own overheads that other tiles' streaming does not hide
     helper_q: Array = 0.0  # bytes that helpers move before or after the kernel, over the bytes of Q and O
@@ -37,6 +39,7 @@ class DecodeNumbers:
     split_blocks: Array = 1.0  # tiles of so many key blocks or fewer are not split
     split_cap: Array = 4096.0  # splits at most
     combine_always: Array = 0.0  # 1: the combine kernel is launched wherever tiles could be split
+    ctas_per_sm: Array = 0.0  # CTAs that it lets run on an SM at once, at most; 0: as many as fit
     tile_rows: Array = 0.0  # rows of a tile; 0: any
     wide_tile_rows: Array = 0.0  # the same with head dims above 128
     tile_n: Array = 0.0  # keys a block; 0: any
