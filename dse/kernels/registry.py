@@ -41,7 +41,7 @@ Then one line here, in `FILES`, says which file holds the kernel. A kernel in a 
 line: there the file's name is the kernel's.
 
 Beside it stand `spaces/<name>/_fields.toml`, which declares every field of the schedule record, in its order (`text`;
-where they apply `unit`, "1" if left out, `default`, `names` of the values 0, 1, ..., `in_bytes`), and
+where they apply `unit`, "1" if left out, `default`, `example`, `names` of the values 0, 1, ..., `in_bytes`), and
 `spaces/<name>/<family>.toml`, a file an instruction family; a kernel without tensor instructions (`tensor_cores=False`)
 calls its family as it likes, e.g. `simt`. From these come `dse sweep <name>`, schedules as text (`field=value` words),
 result columns, run folders, `explain`, `rank`, `search`, `top` and `front`.
@@ -65,6 +65,7 @@ from .problem import Problem
 
 FILES: dict[str, str] = {  # kernel -> the file of this folder that holds it
     "gemm": "gemm",
+    "decode_attention": "decode_attention",
     "dequant_gemm": "dequant_gemm",
     "grouped_gemm": "grouped_gemm",
     "moe": "moe",

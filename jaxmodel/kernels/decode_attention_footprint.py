@@ -55,8 +55,8 @@ def widens(problem: DecodeAttention) -> Bools:
 
 
 def registers_per_thread(problem: DecodeAttention, schedule: DecodeAttentionSchedule, gpu: Gpu) -> Floats:
-    """Registers of a thread that computes: measured where the user gives it, else an estimate: output and scores
-    (twice where blocks overlap) in registers, two sets of fragments with mma.sync, or the scores in flight from TMEM."""
+    """Registers of a thread that computes, where they are not measured an estimate: output and scores (two sets where
+    blocks overlap), two sets of fragments with mma.sync; or the scores in flight from TMEM."""
     side, threads = executed(schedule, gpu), schedule.warps * WARP
     scores = side.rows * side.keys * jnp.where(schedule.overlap > 0, 2.0, 1.0)
     held = (side.rows * problem.v_dim + scores) / threads

@@ -56,34 +56,33 @@ def cut(problem: DecodeAttention, schedule: DecodeAttentionSchedule) -> Cut:
 
 @pytree
 class Walk:
-    """What the busiest SM does."""
+    """What the busiest SM does, and how many tiles that makes in all."""
 
+    at_once: Array  # CTAs an SM
     rounds: Array  # tiles (parts of them) that a CTA slot works on, one after the other
     trips: Array  # blocks of keys in each
-    resident: Array  # CTAs an SM at once
+    resident: Array  # CTAs that the busiest SM runs beside each other, at most `at_once`
     parts: Array  # that a tile is cut into
+    tiles: Array  # parts of all tiles
 
 
-def walk(schedule: DecodeAttentionSchedule, cut: Cut, resident: Floats, gpu: Gpu) -> Walk:
-    """Tiles a CTA slot and blocks a tile: an SM gets ceil(tiles / SMs) tiles at most, of which `resident` run at once.
+def walk(schedule: DecodeAttentionSchedule, cut: Cut, at_once: Floats, gpu: Gpu) -> Walk:
+    """Tiles a CTA slot and blocks a tile: an SM gets ceil(tiles / SMs) tiles at most, of which `at_once` run together.
 
     A stream deals all blocks evenly: a slot works on the tiles that its share touches, one more than it has whole ones.
     """
     stream = schedule.scheduler == SCHEDULER_STREAM
     an_sm = ceil_div(cut.tiles, gpu.sm_count)
-    rounds = ceil_div_by_reciprocal(an_sm, jnp.maximum(resident, 1.0))
-    slots = gpu.sm_count * jnp.maximum(resident, 1.0)
+    rounds = ceil_div_by_reciprocal(an_sm, at_once)
     total = cut.output_tiles * cut.blocks
+    slots = jnp.minimum(gpu.sm_count * at_once, total)
     share = ceil_div(total, slots)
     touched = jnp.minimum(ceil_div(cut.output_tiles, slots) + 1.0, share)
-    stream_parts = jnp.maximum(jnp.minimum(slots, total) / cut.output_tiles, 1.0)
     return Walk(
+        at_once=at_once,
         rounds=jnp.where(stream, touched, rounds),
         trips=jnp.where(stream, ceil_div(share, touched), cut.trips),
-        resident=jnp.where(
-            stream,
-            jnp.clip(ceil_div(total, gpu.sm_count), 1.0, jnp.maximum(resident, 1.0)),
-            ceil_div_by_reciprocal(an_sm, rounds),
-        ),
-        parts=jnp.where(stream, jnp.ceil(stream_parts), cut.parts),
+        resident=jnp.where(stream, ceil_div_by_reciprocal(slots, gpu.sm_count), ceil_div_by_reciprocal(an_sm, rounds)),
+        parts=jnp.where(stream, jnp.ceil(jnp.maximum(slots / cut.output_tiles, 1.0)), cut.parts),
+        tiles=jnp.where(stream, slots * touched, cut.tiles),
     )

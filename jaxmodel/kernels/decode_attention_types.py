@@ -77,7 +77,7 @@ class DecodeAttention:
 
 @pytree
 class DecodeAttentionSchedule:
-    """One way to run decode attention. A tile is a group of query rows of one KV head (or of one head); flags 0 or 1."""
+    """One way to run decode attention. A tile is a group of query rows of one KV head or head; flags 0 or 1."""
 
     tile_rows: Array  # query rows a tile: (head, token) pairs of a KV head where packed
     tile_n: Array  # keys a block
