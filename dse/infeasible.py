@@ -6,7 +6,23 @@ from typing import Any
 from jaxmodel.kernels.gemm_footprint import THREADS_PER_CTA_MAX
 from jaxmodel.reasons import ADVICE, Reason
 
-from .kernels.registry import attribute, kernel_of
+from .kernels.registry import attribute, get_kernel, kernel_of
+
+# what helps, for kernels whose schedules have no tile_m, tile_n, tile_k
+PLAIN_FIXES = {
+    Reason.SMEM: "fewer stages or smaller tiles",
+    Reason.REGISTERS: "smaller tiles, less unrolling or more threads",
+    Reason.REGISTER_FILE: "smaller tiles or fewer threads",
+    Reason.TMEM: "narrower tiles",
+}
+
+
+def advice_of(reason: Reason, kernel: str) -> str:
+    """`jaxmodel.reasons.ADVICE` in words that the kernel's schedules have."""
+    text = ADVICE[reason]
+    if reason not in PLAIN_FIXES or "tile_k" in get_kernel(kernel).schedule_fields:
+        return text
+    return f"{text.partition(': ')[0]}: {PLAIN_FIXES[reason]}"
 
 
 def why_not(problem: Any, schedule: Mapping[str, Any], cost: Mapping[str, Any], gpu: Any) -> str:
@@ -27,7 +43,7 @@ def why_not(problem: Any, schedule: Mapping[str, Any], cost: Mapping[str, Any], 
     reason = Reason(int(cost["reason"]))
     if reason is Reason.OK:
         return ADVICE[reason]
-    what, _, fix = ADVICE[reason].partition(": ")
+    what, _, fix = advice_of(reason, problem.kernel).partition(": ")
     own = kernel_of(problem).reason_numbers
     numbers = _numbers(reason, cost, gpu) or (attribute(own)(reason, problem, schedule, cost, gpu) if own else "")
     return f"{reason.name}: {numbers or what}" + (f": {fix}" if fix else "")

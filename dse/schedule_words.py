@@ -81,12 +81,14 @@ class FieldWords:
         fields: in the order of the file, which is that of the schedule's record.
         defaults: field -> value where it is left out.
         names: field -> names of the values 0, 1, ...
+        examples: field -> a value for messages.
     """
 
     kernel: str
     fields: tuple[str, ...]
     defaults: Mapping[str, int]
     names: Mapping[str, tuple[str, ...]]
+    examples: Mapping[str, int]
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -101,7 +103,8 @@ class FieldWords:
     @property
     def example(self) -> str:
         """Every field that must be given."""
-        return " ".join(f"{name}={self._said(name, 1)}" for name in self.fields if name not in self.defaults)
+        needed = [name for name in self.fields if name not in self.defaults]
+        return " ".join(f"{name}={self._said(name, self.examples.get(name, 1))}" for name in needed)
 
     def parse(self, given: str | Mapping[str, Any], family: str) -> dict[str, int]:
         """See `Words.parse`.
@@ -188,6 +191,7 @@ def words_of(kernel: str) -> Words:
         tuple(about),
         {name: int(entry["default"]) for name, entry in about.items() if "default" in entry},
         {name: tuple(entry["names"]) for name, entry in about.items() if "names" in entry},
+        {name: int(entry["example"]) for name, entry in about.items() if "example" in entry},
     )
 
 

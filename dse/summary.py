@@ -38,14 +38,17 @@ def why_none_fits(result: SweepResult) -> str:
     if len(result.top) or not result.reasons:
         return ""
     name, count = next(iter(result.reasons.items()))
-    return f"{name} ({count:,} of {result.evaluated:,}): {advice(name)}"
+    return f"{name} ({count:,} of {result.evaluated:,}): {advice(name, result.job.space.kernel)}"
 
 
-def advice(reason: str) -> str:
+def advice(reason: str, kernel: str = "gemm") -> str:
     """What helps against a reason, by its name."""
-    from jaxmodel.reasons import ADVICE, Reason
+    from jaxmodel.reasons import Reason
 
-    return ADVICE[Reason[reason]] if reason in Reason.__members__ else "an objective is no finite number"
+    from .infeasible import advice_of
+
+    known = reason in Reason.__members__
+    return advice_of(Reason[reason], kernel) if known else "an objective is no finite number"
 
 
 def _row(name: str, result: SweepResult) -> dict[str, Any]:

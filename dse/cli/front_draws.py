@@ -37,7 +37,7 @@ def run_draws(arguments: argparse.Namespace) -> int:
         print_json(_content(opened, found, arguments.n))
         return 0
     print(heading({**opened.summary, "incomplete": False}))  # of the whole space, however far the sweep came
-    print(draws_text(found, arguments.n or SHOWN))
+    print(draws_text(found, arguments.n or SHOWN, opened.job.space.kernel))
     return 0
 
 
@@ -60,7 +60,7 @@ def uncertainty_options(texts: list[str]) -> dict[str, float]:
     return found
 
 
-def draws_text(answer: "UncertainRun", shown: int) -> str:
+def draws_text(answer: "UncertainRun", shown: int, kernel: str = "gemm") -> str:
     """The table and the sentences under it."""
     import numpy as np
 
@@ -76,25 +76,25 @@ def draws_text(answer: "UncertainRun", shown: int) -> str:
         f"{always:,} on every",
         f"the fastest schedule's latency varies by {100 * spread:.1f} % (one standard deviation)",
         "",
-        _rows_text(table.head(shown)),
+        _rows_text(table.head(shown), kernel),
     ]
     if ever > shown:
         lines.append(f"{ever - shown:,} more with a probability of at most {table['probability'].iloc[shown]:.3g}")
     lines += ["", "most robust: the least expected regret, and the least regret in 95 % of the draws"]
     robust = list(dict.fromkeys((answer.most_robust, answer.safest)))
-    lines.append(_rows_text(table.iloc[robust]))
+    lines.append(_rows_text(table.iloc[robust], kernel))
     lines += ["", "uncertain: " + ", ".join(f"{name} {100 * at:g} %" for name, at in answer.uncertain.items())]
     lines.append("regret: latency over the draw's fastest, less one; what is drawn, and why: docs/fronts.md")
     return "\n".join(lines)
 
 
-def _rows_text(table: "pd.DataFrame") -> str:
+def _rows_text(table: "pd.DataFrame", kernel: str) -> str:
     from .show import schedule_rows
 
     shares = {"on front %": "probability", "+-": "standard_error", "regret %": "expected_regret"}
     shares |= {"95 %": "regret_95", "worst": "worst_regret"}
     shown = table.assign(**{head: (100.0 * table[name]).round(2) for head, name in shares.items()})
-    return schedule_rows(shown, list(shares))
+    return schedule_rows(shown, list(shares), kernel=kernel)
 
 
 def _content(opened: "OpenRun", answer: "UncertainRun", shown: int | None) -> dict[str, Any]:

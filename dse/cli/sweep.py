@@ -189,7 +189,7 @@ def _space_lines(result: "SweepResult") -> list[str]:
     feasible = result.feasible / max(result.evaluated, 1)
     lines = [f"space {space.name}: {result.declared:,} points, {result.feasible:,} fit ({feasible:.1%}); the others:"]
     for name, count in result.reasons.items():
-        lines.append(f"  {name:<14}{count:>14,}  {advice(name)}")
+        lines.append(f"  {name:<14}{count:>14,}  {advice(name, space.kernel)}")
     return lines if result.reasons else [lines[0].replace("; the others:", "")]
 
 
