@@ -2,8 +2,8 @@
 
 How many instruction slots make a 16-bit weight of a stored one is counted from the routines that Marlin's descendants
 use (vLLM, csrc/quantization/marlin/dequant.h, after FasterTransformer's interleaved_numeric_conversion.h): bit
-operations that drop a narrow number into the mantissa or exponent field of a wide one, two weights at a time, and one
-subtraction or multiplication a pair. A plain conversion (shift, mask, integer to float, to 16 bits, scale) takes 4 to 5.
+operations that drop a narrow number into the fields of a wide one, two weights at a time, and one
+subtraction or multiplication a pair. A plain conversion (shift, mask, to float, to 16 bits, scale) takes 4 or 5.
 """
 
 from dataclasses import dataclass, replace

@@ -18,6 +18,16 @@ class DequantGemm:
     gemm: Gemm  # as stored: `b_bytes` of a weight, `scaling.b_scale_bytes` of scales and zero points a weight
     dequant_slots: Array  # CUDA-core instruction slots of a thread that make one 16-bit weight of a stored one
 
+    @property
+    def m(self) -> Array:
+        """Rows of A."""
+        return self.gemm.m
+
+    @property
+    def n(self) -> Array:
+        """Columns of B."""
+        return self.gemm.n
+
 
 @pytree
 class DequantSchedule(GemmSchedule):

@@ -37,8 +37,8 @@ def gemm_tile_program(
     """The program of a kernel whose tiles, K walk and launches are a GEMM's.
 
     Stream-K gives each of S slots an equal share of the N T K-steps of T tiles: W = max(floor(T / S), 1) walks of
-    N T / (W S) steps (rounded up where T < S), which store max(T / S, 1) tiles together. A tile that several slots share reaches DDR once
-    and is put together by the fix-up of `gemm.reduction_seconds`.
+    N T / (W S) steps (rounded up where T < S), which store max(T / S, 1) tiles together. A tile that several slots
+    share reaches DDR once and is put together by the fix-up of `gemm.reduction_seconds`.
 
     Args:
         problem: the product as the tiles see it (`gemm.oriented`).
