@@ -71,7 +71,7 @@ def cost(problem: Attention, schedule: AttentionSchedule, gpu: Gpu) -> Cost:
         engine_s=jnp.maximum(engines_s, times.load_s),
     )
     end_s, mean_s = makespan(problem, schedule, classes, pace, at_once, gpu)
-    first_s = tile.fill_s - tile.again_s  # only before a persistent CTA's first tile
+    first_s = tile.fill_s - tile.again_s + tile.last_s - tile.store_s  # beside a persistent CTA's first and last tile
     total = whole_demand(demands, work)
     pipeline_s = chip_seconds(total, 1.0, gpu)
     kernel_s = end_s + first_s

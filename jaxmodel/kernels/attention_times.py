@@ -4,6 +4,7 @@ import dataclasses
 
 import jax.numpy as jnp
 
+from .._exact import ceil_div
 from .._pytree import pytree
 from ..envelope import shared_pace
 from ..machine import Gpu
@@ -54,7 +55,8 @@ class TileSeconds:
 
     fill_s: Array  # from a free slot to the end of the first block, a CTA's first tile
     again_s: Array  # the same for the next tile of a slot
-    store_s: Array
+    store_s: Array  # of a tile that another follows in its slot: what a persistent CTA does not leave to TMA
+    last_s: Array  # of a slot's last tile
 
 
 def total_work(problem: Attention, schedule: AttentionSchedule, classes: list[TileClass]) -> Work:
@@ -150,6 +152,12 @@ def tile_demands(
     return demands, miss
 
 
+def filled_share(schedule: AttentionSchedule, classes: list[TileClass]) -> Floats:
+    """Share of a block that holds keys, where sequences are not whole blocks: TMA and predicated loads fetch no more."""
+    tiles = classes[0]
+    return tiles.keys / (ceil_div(tiles.keys, schedule.tile_n) * schedule.tile_n)
+
+
 def _in_flight(
     problem: Attention, schedule: AttentionSchedule, gpu: Gpu, classes: list[TileClass], work: Work
 ) -> tuple[Floats, Floats]:
@@ -226,13 +234,14 @@ def tile_seconds(
     first_s = first_block_seconds(times) + problem.numbers.tile_setup_s
     store = _busy(demands.store, gpu, 1.0)
     written_s = shared_pace(store["l2"], gpu.store_exposure * store["ddr"], loss)
-    kept_s = store["l15"]
-    for name in ("cuda", "sfu", "tmem", "smem"):
-        kept_s = jnp.maximum(kept_s, store[name])
+    staged_s = jnp.maximum(jnp.maximum(store["cuda"], store["sfu"]), jnp.maximum(store["tmem"], store["smem"]))
+    store_s = jnp.maximum(jnp.maximum(staged_s, store["l15"]), written_s)
+    persistent = schedule.persistent > 0
     return TileSeconds(
         fill_s=loads_s + first_s,
-        again_s=jnp.where(schedule.persistent > 0, 0.0, loads_s) + first_s,
-        store_s=jnp.maximum(kept_s, written_s),
+        again_s=jnp.where(persistent, first_s, loads_s + first_s),
+        store_s=jnp.where(persistent, staged_s, store_s),
+        last_s=store_s,
     )
 
 
