@@ -298,6 +298,8 @@ KERNELS = tuple(
         "jaxmodel.kernels.rows_types:RowSchedule",
         "jaxmodel.kernels.rows:cost",
         tensor_cores=False,
+        reason_numbers="dse.kernels.rows_reasons:reason_numbers",
+        advice="dse.kernels.rows_advice",
     )
     for problem in PROBLEMS
 )

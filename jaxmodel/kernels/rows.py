@@ -10,15 +10,17 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from .._exact import ceil_div, floor_div, floor_div_by_reciprocal
+from ..bound import what_binds
 from ..machine import Gpu
 from ..occupancy import WARP, Footprint, residency, warp_registers
 from ..program import Action, Buffer, Loop, Needs, Reduction, TileProgram, load, load_latency_s, program_cost, store
 from ..reasons import Reason
 from ..resources import Demand
 from ..sdcm import hit_probability
-from ..types import Bools, Cost, Floats
+from ..types import BOUNDS, Bools, Cost, Floats
 from .rows_types import KEEP_L2, KEEP_REGISTERS, KEEP_SMEM, Rows, RowSchedule
 
+EPILOGUE = float(BOUNDS.index("epilogue"))
 SECTOR_BYTES = 32.0
 PARTIAL_BYTES = 4.0  # a partial sum
 LANE_BYTES = 4.0  # of a warp's 128 bytes a clock that an access of one lane takes at least
@@ -31,7 +33,9 @@ BARRIER_CLOCKS = 40.0  # an exchange between warps through shared memory
 def cost(problem: Rows, schedule: RowSchedule, gpu: Gpu) -> Cost:
     """The cost of row kernels, as a breakdown; broadcasts over problems x schedules x GPUs."""
     streams = streaming(gpu)
-    return program_cost(program(problem, schedule, streams), streams)
+    found = program_cost(program(problem, schedule, streams), streams)
+    busiest = what_binds(found.pipeline_s, found.latency_s, 0.0, 0.0, False)  # writing is half of the work, no epilogue
+    return dataclasses.replace(found, bound=jnp.where(found.bound == EPILOGUE, busiest, found.bound))
 
 
 def streaming(gpu: Gpu) -> Gpu:

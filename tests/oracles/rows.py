@@ -17,6 +17,7 @@ from jaxmodel.program.records import Action, Buffer, Loop, Needs, Reduction, Til
 from jaxmodel.reasons import Reason
 from jaxmodel.resources import Demand
 from jaxmodel.sdcm import hit_probability
+from jaxmodel.types import BOUNDS
 
 from . import gemm_fit, program
 
@@ -24,7 +25,10 @@ from . import gemm_fit, program
 def cost(p: Rows, s: RowSchedule, gpu: Gpu) -> dict[str, Any]:
     """Every field of `Cost` by name; `own_reason` is the kernel's, `fits` whether the CTA fits."""
     g = _streaming(gpu)
-    return program.program_cost(_table(p, s, g), g) | {"own_reason": _reason(p, s)}
+    found = program.program_cost(_table(p, s, g), g) | {"own_reason": _reason(p, s)}
+    if BOUNDS[found["bound"]] == "epilogue":
+        found["bound"] = found["pipeline_s"].index(max(found["pipeline_s"]))
+    return found
 
 
 def _streaming(g: Gpu) -> Gpu:
