@@ -36,6 +36,8 @@ class Reason(IntEnum):
     NOTHING_KEPT = 22
     PRODUCT_ORDER = 23
     OPERAND_PLACE = 24
+    SCALE_BLOCK = 25
+    CHAIN = 26
 
 
 ADVICE: dict[Reason, str] = {
@@ -56,14 +58,16 @@ ADVICE: dict[Reason, str] = {
     Reason.EPILOGUE: "an overlapped epilogue needs a second tile in the same CTA: use a persistent or stream-K launch",
     Reason.TILE_COUNT: "2^24 tiles or more: larger tiles, or split the problem",
     Reason.SAME_ORDER: "same launch order as a smaller swizzle or the other raster axis, kept once",
-    Reason.VECTOR: "rows do not start at multiples of the vector: a smaller vector_bytes, or pad the rows",
-    Reason.ROW_PARTS: "too many threads, rows or parts for these rows: fewer rows_per_cta or splits",
+    Reason.VECTOR: "the vector holds no element or does not divide a row: another vector_bytes, or padded rows",
+    Reason.ROW_PARTS: "rows cannot be dealt to CTAs and threads so: other rows_per_cta, splits or steps",
     Reason.CONVERSION: "weights become wide in registers (mma.sync, swapped wgmma), TMEM (swapped tcgen05) or SMEM only",
     Reason.SPLIT_KV: "more splits than key blocks, or splits and stream together: fewer splits or a smaller tile_n",
     Reason.LIBRARY: "the implementation has no such kernel, or would not launch it here: take --implementation none",
     Reason.NOTHING_KEPT: "no row is read twice here, so none is kept: keep = registers is the same schedule",
     Reason.PRODUCT_ORDER: "turns need two warpgroups or more, and mma.sync has no order but serial: order = serial",
     Reason.OPERAND_PLACE: "Q in registers is for mma.sync and wgmma, P through SMEM for wgmma and tcgen05 only",
+    Reason.SCALE_BLOCK: "a tile does not hold whole blocks of the output's scales: tile sides in steps of the block",
+    Reason.CHAIN: "the intermediate cannot be kept there: a narrower second product, another place, or the spilled order",
 }
 
 
