@@ -3,6 +3,7 @@
 import pytest
 from cli_run import answer, json_answer
 
+from dse import explain
 from dse.content.space import list_spaces, load_space, schedule_fields
 from dse.errors import UserError
 from dse.kernels.registry import get_kernel
@@ -119,6 +120,38 @@ def test_choices_reach_the_model() -> None:
     three = make("elementwise", "64x64", dtype="fp32", inputs=3, sfu_per_element=1.5)
     assert float(three.arrays().read_bytes) == 12.0
     assert float(three.arrays().sfu_op) == 1.5
+
+
+PLAIN = "cta_threads=32 unroll=1 stages=1 persistent=0"
+REFUSED = [
+    ("vector_bytes=16 steps=4 rows_per_cta=1 splits=1 keep=l2", "ROW_PARTS: steps = 4 walk over rows that are reduced"),
+    ("vector_bytes=1 steps=0 rows_per_cta=1 splits=1 keep=l2", "VECTOR: a vector of 1 B holds no element of 2 B"),
+    (
+        "vector_bytes=16 steps=0 rows_per_cta=1 splits=8 keep=l2",
+        "ROW_PARTS: 8 CTAs share a row that is written once all",
+    ),
+    ("vector_bytes=2 steps=0 rows_per_cta=4 splits=1 keep=l2", "ROW_PARTS: 32 threads for 4 of 2 rows"),
+    ("vector_bytes=16 steps=0 rows_per_cta=1 splits=1 keep=l2", "VECTOR: rows of 2004 B are no whole vectors of 16 B"),
+]
+
+
+@pytest.mark.parametrize(("words", "expected"), REFUSED)
+def test_what_cannot_run_says_why_with_numbers(words: str, expected: str) -> None:
+    shape = "64x1002" if "2004" in expected else "2x1024" if "of 2 rows" in expected else "64x1024"
+    assert expected in str(explain(f"{PLAIN} {words}", shape=shape, kernel="softmax"))
+
+
+def test_explain_says_what_to_change() -> None:
+    narrow = explain(
+        f"{PLAIN} vector_bytes=2 steps=0 rows_per_cta=1 splits=1 keep=l2", shape="8192x8192", kernel="softmax"
+    )
+    assert narrow.binds.startswith("load latency: the vectors in flight")
+    assert any("wider vectors (now 2 B)" in text for text in narrow.advice)
+    words = "cta_threads=256 unroll=4 stages=2 persistent=0 vector_bytes=16 steps=0 rows_per_cta=1 splits=1"
+    kept = explain(f"{words} keep=smem", shape="65536x8192", kernel="softmax", gpu="a100_sxm")
+    assert 0.95 < kept.roof_share <= 1.0 + 1e-6
+    assert kept.binds.startswith("DRAM, which moves 1.00 times the compulsory bytes")
+    assert kept.advice == ["DRAM moves hardly more than it must: fuse it with its neighbours, or narrow its types"]
 
 
 WRONG = [
