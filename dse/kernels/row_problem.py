@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 TYPES = tuple(DTYPE_BYTES)
 WARM = Choice("warm", "the input is in L2 when the kernel starts, as far as it fits", bool)
-OUT_DTYPE = Choice("out_dtype", "type of the output (default: bf16, or what suits --dtype)", allowed=TYPES)
+OUT_DTYPE = Choice("out_dtype", "type of the output; not given: the input's", allowed=TYPES)
 SUM_BYTES = 4  # a sum that leaves the kernel, a scale
 
 
