@@ -174,12 +174,13 @@ def result_text(title: str, result: "SweepResult") -> str:
     lines.append(f"{result.seconds:.2f} s, {result.rate / 1e6:.1f} M points/s ({result.executor})")
     if result.folder:
         shown = shlex.quote(result.folder)
-        lines += [f"written to {result.folder} (Parquet)", _next(shown)]
+        lines += [f"written to {result.folder} (Parquet)", _next(shown, job.space.kernel)]
     return "\n".join(lines)
 
 
-def _next(folder: str) -> str:
-    return f"next: dse explain {folder} 0; the folder also goes to dse front, sensitivity, shortlist, export and report"
+def _next(folder: str, kernel: str) -> str:
+    also = "shortlist, export and report" if kernel == "gemm" else "compare and export"
+    return f"next: dse explain {folder} 0; the folder also goes to dse front, sensitivity, {also}"
 
 
 def _space_lines(result: "SweepResult") -> list[str]:

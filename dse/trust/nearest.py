@@ -28,7 +28,7 @@ OF_THE_TYPE = (  # GPU files give some of these by input type
     *OF_QUANTISING,
 )
 OF_THE_CLOCK = ("clock_hz", "power_time_s")
-NOT_COMPARED = ("host_launch_overhead_s", "static_w")  # no prediction of a latency depends on them
+NOT_COMPARED = ("host_launch_overhead_s", "static_w", "ddr_stream_ratio")  # no latency of a GEMM depends on them
 
 
 @dataclass(frozen=True)
