@@ -67,7 +67,7 @@ ADVICE: dict[Reason, str] = {
     Reason.PRODUCT_ORDER: "turns need two warpgroups or more, and mma.sync has no order but serial: order = serial",
     Reason.OPERAND_PLACE: "Q in registers is for mma.sync and wgmma, P through SMEM for wgmma and tcgen05 only",
     Reason.SCALE_BLOCK: "a tile does not hold whole blocks of the output's scales: tile sides in steps of the block",
-    Reason.CHAIN: "the intermediate cannot be kept there: a narrower second product, another place, or the spilled order",
+    Reason.CHAIN: "the intermediate cannot be kept there: a narrower product, another place, or spill it",
 }
 
 

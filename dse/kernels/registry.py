@@ -67,6 +67,7 @@ FILES: dict[str, str] = {  # kernel -> the file of this folder that holds it
     "gemm": "gemm",
     "decode_attention": "decode_attention",
     "dequant_gemm": "dequant_gemm",
+    "gemm_epilogue": "gemm_epilogue",
     "attention": "attention",
     "grouped_gemm": "grouped_gemm",
     "moe": "moe",

@@ -86,7 +86,7 @@ def program(problem: DequantGemm, schedule: DequantSchedule, gpu: Gpu) -> TilePr
             Buffer("load", "multiply", schedule.stages),
             Buffer("convert", "multiply", schedule.converted_sets * turns, hand_over_s=hand_over_s),
         ),
-        store=written(stored, schedule, gpu, cut, traffic),
+        after=(written(stored, schedule, gpu, cut, traffic),),
         checks=[
             *instruction_checks(conversion.wide, schedule, gpu),
             *conversion_checks(conversion, schedule, gpu),

@@ -11,14 +11,28 @@ import jax.numpy as jnp
 from .._exact import ceil_div, floor_div
 from ..machine import Gpu
 from ..occupancy import Footprint
-from ..program import Action, Buffer, InOrder, Loop, Needs, Reduction, TileProgram
+from ..program import Action, Buffer, InOrder, Loop, Needs, Reduction, TileProgram, load_latency_s
 from ..reasons import Reason
-from ..resources import Demand
+from ..resources import Demand, sm_rates
 from ..types import EPILOGUE_OVERLAPPED, Bools, Floats, Gemm, GemmSchedule
-from .gemm import Grid, launch_checks, reduction_seconds, store_demand
+from .gemm import Grid, launch_checks, loop_demand, reduction_seconds, store_demand
 from .gemm_traffic import Traffic
 
 Arcs = tuple[Needs | Buffer | InOrder, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Added:
+    """What the kernel that adds up split-K's partial tiles does beside it, over the whole problem.
+
+    Attributes:
+        read_bytes, write_bytes: beside partial tiles and results.
+        cuda_flop: arithmetic.
+    """
+
+    read_bytes: Floats = 0.0
+    write_bytes: Floats = 0.0
+    cuda_flop: Floats = 0.0
 
 
 def gemm_tile_program(
@@ -31,8 +45,9 @@ def gemm_tile_program(
     registers: Floats,
     actions: tuple[Action, ...],
     arcs: Arcs,
-    store: Demand,
+    after: tuple[Action, ...],
     checks: list[tuple[Bools, Reason]],
+    added: Added | None = None,
 ) -> TileProgram:
     """The program of a kernel whose tiles, K walk and launches are a GEMM's.
 
@@ -46,8 +61,9 @@ def gemm_tile_program(
         occupied, registers: of a CTA, and of a thread that computes.
         actions: of one K-step; one of them is the load.
         arcs: what waits for what among them.
-        store: one tile's epilogue, DDR bytes written as bytes (`written`).
+        after: one tile's epilogue; its last action is the store (`written`).
         checks: why a CTA cannot be built, beyond what any CTA may not exceed.
+        added: what split-K's second kernel does beside adding up partial tiles; None: nothing.
     """
     streaming = schedule.stream_k > 0
     shared = jnp.where(streaming, cut.tiles - floor_div(cut.tiles, cut.slots) * cut.slots, 0.0)
@@ -61,10 +77,20 @@ def gemm_tile_program(
     shared_steps = jnp.where(tiles_a_slot < 1, ceil_div(cut.k_steps * cut.tiles, cut.slots), several)
     stores = jnp.where(streaming, jnp.maximum(tiles_a_slot, 1.0) / walks, 1.0)
     kept = jnp.where(streaming, tiles_a_slot / walks, 1.0)
-    store = Demand(
-        **{f.name: getattr(store, f.name) * stores for f in dataclasses.fields(Demand)}
-        | {"ddr_bytes": store.ddr_bytes * kept}
-    )
+
+    def drained(action: Action) -> Action:
+        amounts = {f.name: getattr(action.demand, f.name) * stores for f in dataclasses.fields(Demand)}
+        amounts["ddr_bytes"] = action.demand.ddr_bytes * kept
+        return dataclasses.replace(action, demand=Demand(**amounts))
+
+    read_bytes = spilled
+    if added is not None:
+        moved_s = (added.read_bytes + added.write_bytes) / gpu.l2_bytes_per_s
+        ddr_s = (added.read_bytes + added.write_bytes * gpu.ddr_write_cost) / gpu.ddr_bytes_per_s
+        more_s = jnp.maximum(jnp.maximum(moved_s, ddr_s), added.cuda_flop / sm_rates(gpu)[1] / gpu.sm_count)
+        seconds = seconds + jnp.where(split, more_s, 0.0)
+        read_bytes = read_bytes + jnp.where(split, added.read_bytes, 0.0)
+        results = results + added.write_bytes
     return TileProgram(
         tiles=jnp.where(streaming, walks * cut.slots, cut.tiles),
         footprint=occupied,
@@ -75,7 +101,7 @@ def gemm_tile_program(
             arcs=arcs,
             ahead=schedule.stages,
         ),
-        after=(Action("store", store, writes=True),),
+        after=tuple(drained(action) for action in after),
         checks=[*checks, *launch_checks(schedule, problem, cut, shared, gpu)],
         flop=2.0 * problem.m * problem.n * problem.k * problem.batch,
         persistent=jnp.maximum(schedule.persistent, schedule.stream_k),
@@ -84,13 +110,26 @@ def gemm_tile_program(
         reduction=Reduction(
             seconds=seconds,
             workspace_bytes=workspace,
-            read_bytes=spilled,
+            read_bytes=read_bytes,
             write_bytes=jnp.where(split, results, jnp.where(shared > 0, spilled, 0.0)),
         ),
     )
 
 
-def written(problem: Gemm, schedule: GemmSchedule, gpu: Gpu, cut: Grid, traffic: Traffic) -> Demand:
+def written(problem: Gemm, schedule: GemmSchedule, gpu: Gpu, cut: Grid, traffic: Traffic) -> Action:
     """One tile's epilogue without C, its DDR bytes as bytes: tile programs add what a written byte costs."""
     demand = store_demand(problem, schedule, gpu, cut, traffic)
-    return dataclasses.replace(demand, ddr_bytes=demand.ddr_bytes / gpu.ddr_write_cost)
+    return Action("store", dataclasses.replace(demand, ddr_bytes=demand.ddr_bytes / gpu.ddr_write_cost), writes=True)
+
+
+def multiplied(problem: Gemm, schedule: GemmSchedule, gpu: Gpu, traffic: Traffic) -> tuple[tuple[Action, ...], Arcs]:
+    """GEMM's own K-step: a load into a ring of `stages` buffers, and the product that frees them."""
+    step = loop_demand(problem, schedule, gpu, traffic)
+    loads = Demand(fabric_bytes=step.fabric_bytes, l2_bytes=step.l2_bytes, ddr_bytes=step.ddr_bytes)
+    product = dataclasses.replace(step, fabric_bytes=0.0, l2_bytes=0.0, ddr_bytes=0.0)
+    latency_s = load_latency_s(gpu, traffic.l2_hit) + gpu.mma_latency_s
+    actions = (
+        Action("load", loads, latency_s=latency_s),
+        Action("multiply", product, overhead_s=gpu.step_overhead_s),
+    )
+    return actions, (Needs("multiply", "load"), Buffer("load", "multiply", schedule.stages))

@@ -10,19 +10,14 @@ from typing import Any, NamedTuple
 
 from jaxmodel.kernels.dequant_gemm_types import DequantGemm, DequantSchedule
 from jaxmodel.machine import Gpu
-from jaxmodel.occupancy import Footprint
-from jaxmodel.program.records import Action, Buffer, Loop, Needs, Reduction, TileProgram
+from jaxmodel.program.records import Action, Buffer, Needs, TileProgram
 from jaxmodel.reasons import Reason
 from jaxmodel.resources import Demand
-from jaxmodel.types import PIPELINES, Gemm
+from jaxmodel.types import Gemm
 
-from . import gemm, gemm_fit, gemm_scaling, program
+from . import gemm, gemm_fit, gemm_launch, gemm_scaling, program
 
 REGISTERS, SMEM, TMEM = 0, 1, 2
-FIELDS = (
-    "tensor_flop", "cuda_flop", "sfu_op", "tmem_bytes", "smem_bytes", "fabric_bytes", "l2_bytes", "ddr_bytes",
-    "net_bytes",
-)  # fmt: skip
 
 
 class Candidate(NamedTuple):
@@ -99,7 +94,8 @@ def _cost(q: Gemm, one: Candidate, part: SimpleNamespace, resident: int, hits: g
     traffic = gemm.traffic_of(q, s, g, grid, hits)
     table = _table(q, one, part, grid, traffic)
     found = program.program_cost(table, g)
-    return found | {"reason": int(_reason(q, one, part, resident, grid, bool(found["fits"])))}
+    own = Reason.CONVERSION if part.converts and not _convertible(s, g) else None
+    return found | {"reason": int(gemm_launch.reason(part.wide, s, g, part, resident, grid, own, found))}
 
 
 def _table(
@@ -115,8 +111,8 @@ def _table(
     again, again_other = (of_rows, of_columns) if s.swap_ab else (of_columns, of_rows)
     other_side = y * h if s.swap_ab else x
 
-    convert = dict.fromkeys(FIELDS, 0.0)
-    multiply = dict.fromkeys(FIELDS, 0.0) | {"tensor_flop": 2 * x * y * z}
+    convert = gemm_launch.amounts()
+    multiply = gemm_launch.amounts(tensor_flop=2 * x * y * z)
     a_scale, b_scale = gemm_scaling.scale_bytes(q)
     multiply["smem_bytes"] = z * (x * q.a_bytes + y * h * q.b_bytes) + 2 * z * (x * a_scale + y * h * b_scale)
     multiply["smem_bytes"] += z * other_side * e * again_other
@@ -134,81 +130,21 @@ def _table(
     hand_over = 40 / g.clock_hz if part.converts and place != REGISTERS else 0.0
     warps = s.warps_m * s.warps_n
     ring = s.converted_sets * (max(warps / 4, 1) if place == REGISTERS else 1)
-    u, h2, h15 = traffic.u, traffic.h2, traffic.h15
-    load = dict.fromkeys(FIELDS, 0.0) | {"fabric_bytes": u, "l2_bytes": u * (1 - h15), "ddr_bytes": u * (1 - h2)}
-    latency = g.l2_latency_s + (g.ddr_latency_s - g.l2_latency_s) * (1 - h2) + g.mma_latency_s
-    epilogue = gemm.demands(q, s, g, part, grid, traffic).epilogue
-    store = dict(zip(FIELDS, (epilogue[name] for name in PIPELINES), strict=True))
-    store["ddr_bytes"] /= g.ddr_write_cost
-
-    tiles, steps, t, slots = grid.tiles, grid.k_steps, grid.tiles, grid.slots
-    if s.stream_k:
-        walks = max(t // slots, 1)
-        steps = math.ceil(steps * t / slots) if t < slots else steps * t / (walks * slots)
-        tiles = walks * slots
-        ddr = store["ddr_bytes"] * t / (slots * walks)
-        store = {name: value * max(t / slots, 1) / walks for name, value in store.items()} | {"ddr_bytes": ddr}
-    workspace = gemm.workspace_bytes(q, s, grid)
-    spilled = workspace * traffic.workspace_lost
-    results = q.m * q.n * q.batch * q.out_bytes
-    return TileProgram(
-        tiles=tiles,
-        footprint=Footprint(
-            smem_bytes=part.smem, threads=part.threads, registers=part.cta_registers, tmem_columns=part.columns
+    return gemm_launch.launched(
+        q, s, g, part, grid, traffic,
+        actions=(
+            gemm_launch.load(g, traffic),
+            Action("convert", Demand(**convert)),
+            Action("multiply", Demand(**multiply), overhead_s=g.step_overhead_s),
         ),
-        registers_per_thread=part.registers,
-        loop=Loop(
-            actions=(
-                Action("load", Demand(**load), latency_s=latency),
-                Action("convert", Demand(**convert)),
-                Action("multiply", Demand(**multiply), overhead_s=g.step_overhead_s),
-            ),
-            trips=steps,
-            arcs=(
-                Needs("convert", "load"),
-                Needs("multiply", "convert", hand_over_s=hand_over),
-                Buffer("load", "multiply", s.stages),
-                Buffer("convert", "multiply", ring, hand_over_s=hand_over),
-            ),
-            ahead=s.stages,
+        arcs=(
+            Needs("convert", "load"),
+            Needs("multiply", "convert", hand_over_s=hand_over),
+            Buffer("load", "multiply", s.stages),
+            Buffer("convert", "multiply", ring, hand_over_s=hand_over),
         ),
-        after=(Action("store", Demand(**store), writes=True),),
-        flop=2.0 * q.m * q.n * q.k * q.batch,
-        persistent=bool(s.persistent or s.stream_k),
-        overlapped=s.epilogue == gemm_fit.OVERLAPPED,
-        sms_free=g.sm_count - grid.sms,
-        reduction=Reduction(
-            seconds=gemm.reduction(q, s, g, grid, traffic),
-            workspace_bytes=workspace,
-            read_bytes=spilled,
-            write_bytes=results if s.split_k > 1 else spilled,
-        ),
-    )
-
-
-def _reason(
-    q: Gemm, one: Candidate, part: SimpleNamespace, resident: int, grid: SimpleNamespace, cta_fits: bool
-) -> Reason:
-    _, s, g = one
-    roomy = SimpleNamespace(
-        **vars(part) | {"smem": 0.0, "registers": 0, "threads": 1, "cta_registers": 1, "columns": 0}
-    )
-    of_gemm = gemm_fit.reason(part.wide, s, g, roomy, 1, grid)
-    if of_gemm in (Reason.MMA_SHAPE, Reason.WARP_TILE, Reason.CTA_PAIR, Reason.ALIGNMENT):
-        return of_gemm
-    if part.converts and not _convertible(s, g):
-        return Reason.CONVERSION
-    if of_gemm != Reason.OK or cta_fits:
-        return of_gemm
-    findings = [
-        (Reason.SMEM, part.smem > g.smem_per_cta_max_bytes),
-        (Reason.REGISTERS, part.registers > g.registers_per_thread_max),
-        (Reason.THREADS, part.threads > 1024),
-        (Reason.REGISTER_FILE, part.cta_registers > g.registers_per_sm),
-        (Reason.TMEM, part.columns > g.tmem_columns),
-        (Reason.SMEM, resident == 0),
-    ]
-    return next(code for code, found in findings if found)
+        after=((Action("store", Demand(), writes=True), gemm_launch.stored(q, s, g, part, grid, traffic)),),
+    )  # fmt: skip
 
 
 def _convertible(s: DequantSchedule, g: Gpu) -> bool:
