@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -101,13 +102,18 @@ def schedule_fields(kernel: str) -> dict[str, dict[str, Any]]:
         files = content_files(f"spaces/{kernel}")
         if "_fields" not in files:
             raise unknown("kernel", kernel, _kernels(), "a kernel's spaces need a file _fields.toml beside them")
-        content = read_toml(files["_fields"])
+        content = _fields_in(files["_fields"], files["_fields"].stat().st_mtime_ns)
         if set(content) != {"base"}:
             return content
         seen.append(kernel)
         kernel = str(content["base"])
         if kernel in seen:
             raise UserError(f"{files['_fields']}: base leads back to {kernel} itself")
+
+
+@lru_cache(maxsize=64)
+def _fields_in(path: Path, _changed_ns: int) -> dict[str, dict[str, Any]]:
+    return read_toml(path)
 
 
 def _kernels() -> list[str]:

@@ -102,8 +102,9 @@ class KernelProblem:
     """What most problems share; a frozen dataclass inherits it.
 
     A subclass sets `kernel`, `NAME` (as heads say it, "softmax"), `SIZES` (attributes in the order of the shape's
-    `x`-separated numbers) and `CHOICES`, declares an attribute for each of them and `dtype`, and brings `arrays`,
-    `flop` and `compulsory_bytes`. One with the choice `IMPLEMENTATION` declares `implementation: str = "none"` and
+    `x`-separated numbers), `EXAMPLE` (a shape, for help) and `CHOICES`, declares an attribute for each size, each
+    choice and `dtype`, and brings `arrays`, `flop` and `compulsory_bytes`. One with another grammar says it in `FORM`.
+    One with the choice `IMPLEMENTATION` declares `implementation: str = "none"` and
     `implementation_numbers: tuple[tuple[str, float], ...] = ()`, and reads `self.numbers` in `arrays`.
     """
 
