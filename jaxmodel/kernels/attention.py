@@ -66,15 +66,14 @@ def cost(problem: Attention, schedule: AttentionSchedule, gpu: Gpu) -> Cost:
     block_s = block_seconds(times, schedule.order)
     engines_s = times.warpgroups * jnp.maximum(times.qk_s + times.pv_s, times.softmax_s)
     pace = Pace(
-        fixed_s=tile.again_s + tile.store_s - block_s,
+        fixed_s=tile.first_s + tile.store_s - block_s,
         block_s=block_s,
         engine_s=jnp.maximum(engines_s, times.load_s),
     )
     end_s, mean_s = makespan(problem, schedule, classes, pace, at_once, gpu)
-    first_s = tile.fill_s - tile.again_s + tile.last_s - tile.store_s  # beside a persistent CTA's first and last tile
     total = whole_demand(demands, work)
     pipeline_s = chip_seconds(total, 1.0, gpu)
-    kernel_s = end_s + first_s
+    kernel_s = tile.loads_s + end_s + tile.drain_s
     for seconds in pipeline_s:
         kernel_s = jnp.maximum(kernel_s, seconds)
 
@@ -91,12 +90,14 @@ def cost(problem: Attention, schedule: AttentionSchedule, gpu: Gpu) -> Cost:
     # as it is shown: the mean slot's tiles, and what the last slot takes longer
     in_turn = jnp.maximum(work.tiles / slots, 1.0)
     tail_s = jnp.where(work.tiles > slots, jnp.maximum(end_s - mean_s, 0.0), 0.0)
-    prologue_s = jnp.minimum(first_s + in_turn * jnp.maximum(tile.again_s - block_s, 0.0), kernel_s - tail_s)
-    epilogue_s = jnp.minimum(in_turn * tile.store_s, kernel_s - tail_s - prologue_s)
+    fill_s = tile.loads_s + in_turn * jnp.maximum(tile.first_s - block_s, 0.0)
+    prologue_s = jnp.minimum(fill_s, kernel_s - tail_s)
+    epilogue_s = jnp.minimum(in_turn * tile.store_s + tile.drain_s, kernel_s - tail_s - prologue_s)
     starving = times.load_latency_s + times.load_s > STARVED * times.stages * block_s
     loaded = work.blocks * demands.load.fabric_bytes + work.tiles * demands.query.fabric_bytes
     missed = work.blocks * demands.load.ddr_bytes + work.tiles * demands.query.ddr_bytes
     near_missed = work.blocks * demands.load.l2_bytes + work.tiles * demands.query.l2_bytes
+    l2_hit = jnp.clip(1.0 - missed / loaded, 0.0, 1.0)
     return Cost(
         latency_s=latency_s + helpers_s,
         reason=first_reason(checks),
@@ -115,8 +116,8 @@ def cost(problem: Attention, schedule: AttentionSchedule, gpu: Gpu) -> Cost:
         ddr_read_bytes=read_bytes,
         ddr_write_bytes=written_bytes,
         ddr_bytes=read_bytes + written_bytes,
-        l15_hit=jnp.clip(1.0 - near_missed / loaded, 0.0, 1.0),
-        l2_hit=jnp.clip(1.0 - missed / loaded, 0.0, 1.0),
+        l15_hit=jnp.minimum(jnp.clip(1.0 - near_missed / loaded, 0.0, 1.0), l2_hit),
+        l2_hit=l2_hit,
         waves=work.tiles / slots,
         ctas_per_sm=resident,
         occupancy_limiter=limiter,

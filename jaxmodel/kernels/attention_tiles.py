@@ -54,8 +54,8 @@ def split_blocks(blocks: Floats, splits: Floats) -> Floats:
 
 def mean_split_blocks(blocks: Floats, tiles: Floats, splits: Floats) -> Floats:
     """Blocks of one part of each tile, added up over tiles of `blocks` in all: cut evenly, half a block lost to the
-    rounding in the mean."""
-    return blocks / splits + tiles * 0.5 * (splits - 1.0) / splits
+    rounding in the mean, at least one."""
+    return jnp.maximum(blocks / splits + tiles * 0.5 * (splits - 1.0) / splits, tiles)
 
 
 def _tile_class(problem: Attention, schedule: AttentionSchedule, sequences: SequenceClass) -> TileClass:
@@ -136,8 +136,7 @@ def makespan(
     a_head = jnp.where(schedule.pack_gqa > 0, 1.0, problem.heads / problem.kv_heads)  # lines of a KV head
     section_lines = section_heads(problem, schedule, gpu) * a_head
     splits = schedule.splits
-    count, fixed_s, blocks, longest, last_section = 0.0, 0.0, 0.0, 0.0, 0.0
-    section_share, end_s = 0.0, 0.0
+    count = blocks = longest = last_section = section_share = end_s = 0.0
     for tiles in classes:
         parts = tiles.lines * splits
         of_class = tiles.tiles * parts
@@ -156,12 +155,11 @@ def makespan(
             end_s = jnp.maximum(end_s, jnp.where(there, ends_s, 0.0))
     longest_s = pace.fixed_s + longest * pace.block_s
     mean_s = jnp.maximum(blocks * pace.engine_s / sms, (count * pace.fixed_s + blocks * pace.block_s) / slots)
-    fixed_s = jnp.maximum(longest_s, mean_s)
+    end_s = jnp.maximum(end_s, jnp.maximum(longest_s, mean_s))
     before_s = mean_s * (1.0 - section_share / blocks)
     sectioned = (schedule.longest_first > 0) & (count - last_section >= slots)
     many_s = jnp.maximum(mean_s + imbalance * longest_s, jnp.where(sectioned, before_s + longest_s, 0.0))
-    end_s = jnp.maximum(end_s, jnp.where(count > slots, many_s, fixed_s))
-    return end_s, mean_s
+    return jnp.maximum(end_s, jnp.where(count > slots, many_s, 0.0)), mean_s
 
 
 def section_heads(problem: Attention, schedule: AttentionSchedule, gpu: Gpu) -> Floats:

@@ -53,10 +53,10 @@ class TileDemands:
 class TileSeconds:
     """What a tile takes beyond its loop."""
 
-    fill_s: Array  # from a free slot to the end of the first block, a CTA's first tile
-    again_s: Array  # the same for the next tile of a slot
-    store_s: Array  # of a tile that another follows in its slot: what a persistent CTA does not leave to TMA
-    last_s: Array  # of a slot's last tile
+    first_s: Array  # to the end of the first block: all of it, or from when its loads are there (persistent)
+    store_s: Array  # after the last block: all of it, or until the output is staged (persistent)
+    loads_s: Array  # before the first tile of a persistent CTA
+    drain_s: Array  # after its last one
 
 
 def total_work(problem: Attention, schedule: AttentionSchedule, classes: list[TileClass]) -> Work:
@@ -153,7 +153,7 @@ def tile_demands(
 
 
 def filled_share(schedule: AttentionSchedule, classes: list[TileClass]) -> Floats:
-    """Share of a block that holds keys, where sequences are not whole blocks: TMA and predicated loads fetch no more."""
+    """Share of a block that holds keys, where sequences are not whole blocks: loads fetch no more."""
     tiles = classes[0]
     return tiles.keys / (ceil_div(tiles.keys, schedule.tile_n) * schedule.tile_n)
 
@@ -235,13 +235,13 @@ def tile_seconds(
     store = _busy(demands.store, gpu, 1.0)
     written_s = shared_pace(store["l2"], gpu.store_exposure * store["ddr"], loss)
     staged_s = jnp.maximum(jnp.maximum(store["cuda"], store["sfu"]), jnp.maximum(store["tmem"], store["smem"]))
-    store_s = jnp.maximum(jnp.maximum(staged_s, store["l15"]), written_s)
     persistent = schedule.persistent > 0
+    drain_s = jnp.maximum(store["l15"], written_s)
     return TileSeconds(
-        fill_s=loads_s + first_s,
-        again_s=jnp.where(persistent, first_s, loads_s + first_s),
-        store_s=jnp.where(persistent, staged_s, store_s),
-        last_s=store_s,
+        first_s=jnp.where(persistent, first_s, loads_s + first_s),
+        store_s=jnp.where(persistent, staged_s, jnp.maximum(staged_s, drain_s)),
+        loads_s=jnp.where(persistent, loads_s, 0.0),
+        drain_s=jnp.where(persistent, drain_s, 0.0),
     )
 
 

@@ -35,7 +35,7 @@ def executed(schedule: DecodeAttentionSchedule, gpu: Gpu) -> Executed:
     swapped = schedule.swap_ab > 0
     return Executed(
         rows=round_up(schedule.tile_rows, jnp.where(swapped, gpu.mma.n, least_rows(gpu))),
-        keys=round_up(schedule.tile_n, jnp.where(swapped, gpu.mma.m, gpu.mma.n)),
+        keys=round_up(schedule.tile_n, jnp.where(swapped, least_rows(gpu), gpu.mma.n)),
     )
 
 
@@ -107,7 +107,7 @@ def instruction_checks(
     # warps share a tile's rows while there are any, then what a block has along the other side
     other = jnp.where(schedule.swap_ab > 0, side.rows, side.keys)
     parts = schedule.warps / groups
-    along = jnp.where(schedule.swap_ab > 0, side.keys / mma.m, side.rows / least_rows(gpu))
+    along = jnp.where(schedule.swap_ab > 0, side.keys, side.rows) / least_rows(gpu)
     no_groups = no_groups | (parts > along * jnp.maximum(other / jnp.maximum(mma.n, 16.0), 1.0))
     swapped_wide = (schedule.swap_ab > 0) & (side.rows > mma.n_max)
     return [(uneven | swapped_wide, Reason.MMA_SHAPE), (no_groups, Reason.WARP_TILE)]
