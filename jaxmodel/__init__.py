@@ -1,5 +1,8 @@
 """What a GPU kernel costs: pure functions on arrays. Nothing here reads a file, knows a name or raises on a value."""
 
+from ._exact import ceil_div as ceil_div
+from ._exact import floor_div as floor_div
+from ._pytree import pytree as pytree
 from .kernels import gemm as gemm
 from .machine import Gpu as Gpu
 from .machine import Mma as Mma

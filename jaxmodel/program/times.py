@@ -27,7 +27,7 @@ class TileParts:
         arcs: what waits for what in the loop; `waits` are those without buffers.
         ends_s: action of the loop -> its service and latency.
         latencies_s: of the loads before and in the first iteration.
-        after_s: the actions after the loop, exposed.
+        after_s: the actions after the loop, exposed; `after_latency_s` of it are latencies, which no engine serves.
         engine_s: the pipelines over the whole tile.
     """
 
@@ -40,6 +40,7 @@ class TileParts:
     ends_s: dict[str, Floats]
     latencies_s: Floats
     after_s: Floats
+    after_latency_s: Floats
     engine_s: Floats
 
 
@@ -115,6 +116,7 @@ def tile_parts(program: TileProgram, gpu: Gpu, active_sms: Floats) -> TileParts:
         ends_s={action.name: durations[action.name] + action.latency_s for action in loop.actions},
         latencies_s=sum(action.latency_s for action in (*program.before, *loop.actions)),
         after_s=sum(exposed_seconds(action, busy, gpu) for action, busy in zip(program.after, after, strict=True)),
+        after_latency_s=sum(action.latency_s for action in program.after if not action.writes),
         engine_s=engine_s,
     )
 

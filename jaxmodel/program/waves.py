@@ -24,7 +24,8 @@ def wave_times(program: TileProgram, parts: TileParts, resident: Floats, gpu: Gp
     together = loop_times(parts.arcs, parts.ends_s, trips, pace_s, resident)
     alone = loop_times(parts.arcs, parts.ends_s, trips, pace_s, 1.0)
     first_s = parts.before_s + alone.span_s
-    store_s = staggered_stores_seconds(resident, after_s, pace_s)
+    latency_s = parts.after_latency_s
+    store_s = latency_s + staggered_stores_seconds(resident, after_s - latency_s, pace_s)
     engines_s = resident * parts.engine_s
     loop_s = jnp.maximum(together.loop_s, engines_s - first_s - store_s)
     alone_s = gpu.cta_launch_s + first_s + alone.loop_s + after_s
@@ -34,13 +35,13 @@ def wave_times(program: TileProgram, parts: TileParts, resident: Floats, gpu: Gp
     serial_s = jnp.maximum(trips * chain_s + after_s, trips * parts.load_s + stalled_s)
     hidden_s = jnp.maximum(trips * pace_s, after_s)
     streaming_s = jnp.maximum(trips * alone.interval_s, jnp.where(program.overlapped, hidden_s, serial_s))
-    refilled_s = jnp.where(program.loop.ahead > 0, 0.0, jnp.maximum(first_s - pace_s, 0.0))
+    in_turn_s = first_s + alone.loop_s + after_s  # nothing of the next tile is loaded under this one
     return WaveTimes(
         fill_s=gpu.cta_launch_s + first_s,
         loop_s=loop_s,
         store_s=store_s,
         period_s=jnp.maximum(engines_s, alone_s),
-        persistent_period_s=jnp.maximum(engines_s, streaming_s + refilled_s),
+        persistent_period_s=jnp.maximum(engines_s, jnp.where(program.loop.ahead > 0, streaming_s, in_turn_s)),
     )
 
 

@@ -157,6 +157,7 @@ def _tile(t: TileProgram, g: Gpu, sms: float) -> SimpleNamespace:
         M=_pace(m, c, q),
         before=sum(service(v) + a.latency_s for a, v in zip(t.before, before, strict=True)),
         after=sum(exposed),
+        after_latencies=sum(a.latency_s for a in t.after if not a.writes),
         engine=_pace(_pace(max(_arithmetic(whole), whole["l15"], whole["net"]), whole["l2"], q), whole["ddr"], q),
         latencies=sum(a.latency_s for a in (*t.before, *t.loop.actions)),
         arcs=_arcs(t, served, True),
@@ -202,19 +203,20 @@ def _wave(t: TileProgram, g: Gpu, size: float, sms: float) -> SimpleNamespace:
     span, interval, alone_loop = _finite_loop(tile, n, 1.0)
     _, _, loop = _finite_loop(tile, n, float(r))
     first, chain = tile.before + span, max(tile.c, _interval(tile.waits))
-    store = tile.after + (r - 1) * max(0.0, tile.after - tile.M)
+    served = tile.after - tile.after_latencies
+    store = tile.after + (r - 1) * max(0.0, served - tile.M)
     engines = r * tile.engine
     exposed = max(n * chain + tile.after, n * tile.m + max(0.0, tile.after - t.loop.ahead * tile.m))
     if t.overlapped:
         exposed = max(n * tile.M, tile.after)
-    refill = 0.0 if t.loop.ahead > 0 else max(0.0, first - tile.M)
+    streaming = max(n * interval, exposed) if t.loop.ahead > 0 else first + alone_loop + tile.after
     starved = _interval(tile.arcs) > 1.1 * max(r * tile.M, _interval(tile.waits))
     return SimpleNamespace(
         fill=g.cta_launch_s + first,
         loop=max(loop, engines - first - store),
         store=store,
         period=max(engines, g.cta_launch_s + first + alone_loop + tile.after),
-        persistent_period=max(engines, max(n * interval, exposed) + refill),
+        persistent_period=max(engines, streaming),
         starved=starved or tile.latencies > 1.1 * r * tile.engine,
     )
 
