@@ -130,7 +130,8 @@ def sweep_shapes(shapes: str | Path | Sequence[Any], **options: Any) -> "tuple[d
     for row in shape_rows(shapes, options.get("kernel")):
         name = row.name if row.name not in results else f"{row.name} ({len(results)})"
         where = Path(out) / folder_name(name) if out is not None else None
-        results[name] = sweep(shape=row.shape, dtype=row.dtype or dtype, out=where, **options | dict(row.choices))
+        chosen: dict[str, Any] = {**options, **row.choices}
+        results[name] = sweep(shape=row.shape, dtype=row.dtype or dtype, out=where, **chosen)
         if results[name].incomplete:
             break
     return results, summary_table(results.items())

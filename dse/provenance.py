@@ -7,13 +7,14 @@ import subprocess
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .job import SweepJob
+from .kernels.registry import Kernel
 from .platform import cpu_type
 from .trust import label_of
 
@@ -35,7 +36,7 @@ def identity(job: SweepJob) -> dict[str, Any]:
         "problem": describe_problem(job.problem),
         "gpu": job.gpu_name,
         "gpu_hash": record_hash(job.gpu),
-        "model_hash": model_hash(),
+        "model_hash": hash_of_model(job.model),
         "objectives": list(job.objectives),
         "rank_by": job.rank_by,
         "top": job.top,
@@ -90,6 +91,15 @@ def model_hash() -> str:
         for source in sorted(Path(folder).rglob("*.py")):
             digest.update(source.read_bytes())
     return digest.hexdigest()
+
+
+def hash_of_model(model: Any) -> str:
+    """`model_hash`, and of a user's kernel the file of its cost function too."""
+    module = model.cost_function.partition(":")[0] if isinstance(model, Kernel) else "jaxmodel"
+    if module.split(".")[0] == "jaxmodel":
+        return model_hash()
+    source = Path(str(import_module(module).__file__))
+    return hashlib.sha256(model_hash().encode() + source.read_bytes()).hexdigest()
 
 
 @cache

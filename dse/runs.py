@@ -16,7 +16,7 @@ from .content.files import home_expanded
 from .errors import UserError
 from .job import SweepJob
 from .kernels.registry import get_kernel
-from .provenance import describe_problem, model_hash, record_hash
+from .provenance import describe_problem, hash_of_model, record_hash
 from .question import Question
 from .run_folder import read_run
 from .space import Space
@@ -110,7 +110,7 @@ def open_run(path: str | os.PathLike[str]) -> OpenRun:
     made = run.summary["provenance"]
     if (job.space.hash, record_hash(job.gpu)) != (made["space_hash"], made["gpu_hash"]):
         raise UserError(f"{where / FILE} is of another run than the tables beside it: run the sweep again")
-    stale = model_hash() != made["model_hash"]
+    stale = hash_of_model(job.model) != made["model_hash"]
     return OpenRun(where, job, accumulator, families, run.top, run.front, run.summary, stale)
 
 

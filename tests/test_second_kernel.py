@@ -3,6 +3,7 @@
 import json
 import pickle
 import re
+import shutil
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -71,6 +72,25 @@ def test_a_run_folder_opens_again_and_says_what_its_columns_are(run):
     assert field.metadata[b"unit"] == b"code"
     assert field.metadata[b"description"] == b"how CTAs go over the rows: 0 down, 1 pingpong"
     assert pq.read_schema(Path(run.folder) / "top.parquet").field("tile_rows").metadata[b"unit"] == b"rows"
+
+
+def test_a_run_is_stale_once_the_users_own_model_changes(tmp_path, monkeypatch):
+    shutil.copytree(FOLDER, tmp_path / "mine")
+    for name in ("", "_model"):
+        source = (tmp_path / f"mine/kernels/{'_' if name else ''}toy{name}.py").read_text()
+        changed = source.replace("_toy_model", "_own_model").replace('"toy"', '"own"')
+        (tmp_path / f"mine/kernels/{'_' if name else ''}own{name}.py").write_text(changed)
+    (tmp_path / "mine/spaces/toy").rename(tmp_path / "mine/spaces/own")
+    (tmp_path / "mine/hardware/implementations/toy").rename(tmp_path / "mine/hardware/implementations/own")
+    space = tmp_path / "mine/spaces/own/simt.toml"
+    space.write_text(space.read_text().replace('"toy"', '"own"'))
+    monkeypatch.setenv("DSE_PATH", str(tmp_path / "mine"))
+    made = sweep("own", shape=SHAPE, out=tmp_path / "run")
+    assert made.top.iloc[0]["bound_name"] == "ddr"
+    assert not open_run(tmp_path / "run").stale
+    model = tmp_path / "mine/kernels/_own_model.py"
+    model.write_text(model.read_text() + "\n# another model\n")
+    assert open_run(tmp_path / "run").stale
 
 
 def test_a_schedule_is_explained_in_words_of_its_fields():
