@@ -40,8 +40,8 @@ def check_distribution(text: str, tokens: int, experts: int, topk: int, ep: int)
     local = experts // ep
     if len(counts) != local or max(counts) > tokens or sum(counts) > tokens * topk or not sum(counts):
         raise UserError(
-            f"distribution {text!r} has {len(counts)} counts that sum to {sum(counts)}: this rank has {local} expert(s), "
-            f"each gets at most {tokens} rows, all together 1 to {tokens * topk}"
+            f"distribution {text!r} has {len(counts)} counts that sum to {sum(counts)}: this rank has {local} "
+            f"expert(s), each gets at most {tokens} rows, all together 1 to {tokens * topk}"
         )
 
 
@@ -115,7 +115,7 @@ def classes_of(draws: list[np.ndarray]) -> Classes:
 
 def padded(classes: Classes) -> Classes:
     """As many classes as one of few numbers, so that a model is compiled for few: the rest are of no experts."""
-    size = next(size for size in (1, 4, CLASSES) if size >= len(classes))
+    size = next((size for size in (1, 4, CLASSES) if size >= len(classes)), len(classes))
     return classes + ((1.0, 0.0),) * (size - len(classes))
 
 

@@ -15,7 +15,6 @@ from ..raster import panel_walk
 from ..reuse import l2_hits
 from ..sdcm import hit_probability
 from ..types import Array, Floats
-from .gemm_scaling import scale_bytes
 from .gemm_traffic import Traffic, sector_factor
 from .grouped_gemm_types import ExpertClass, GroupedGemm, GroupedGemmSchedule
 
@@ -71,7 +70,8 @@ def grouped_traffic(
     """
     swapped = schedule.swap_ab > 0
     depth = problem.k / steps
-    a_scale_bytes, b_scale_bytes = scale_bytes(problem)  # type: ignore[arg-type]  # asks only for `scaling`
+    scaling = problem.scaling
+    a_scale_bytes, b_scale_bytes = (0.0, 0.0) if scaling is None else (scaling.a_scale_bytes, scaling.b_scale_bytes)
     a_fetched = problem.a_bytes * sector_factor(schedule.tile_k * problem.a_bytes, problem.a_align_bytes)
     b_fetched = problem.b_bytes * sector_factor(schedule.tile_k * problem.b_bytes, problem.b_align_bytes)
     a_block = group.rows / group.blocks * depth * (a_fetched + a_scale_bytes)
