@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 
 from ..arcs import Arc, buffer_arc, dependency_arc
-from ..cyclic import initiation_interval
+from ..cyclic import NEVER_S, initiation_interval
 from ..types import Array, Floats
 from .attention_types import ORDER_BOTH, ORDER_PING_PONG, ORDER_PIPELINED
 
@@ -103,15 +103,14 @@ def pipelined_arcs(times: BlockTimes) -> list[Arc]:
 def ping_pong_arcs(times: BlockTimes) -> list[Arc]:
     """ORDER_PING_PONG. The tensor cores do PV of this block and QK of the next one for one warpgroup, then for the next
     warpgroup: a turn. One warpgroup's softmax runs in the others' turns."""
-    between = times.warpgroups - 2.0
-    turn_s = times.qk_s + times.pv_s + times.handover_s
     return [
         *_load_arcs(times, ("qk", times.qk_s), ("pv", times.pv_s)),
+        *_freeing_arcs(times, ("qk_last", times.qk_s), ("pv_last", times.pv_s)),
         dependency_arc("qk", "softmax", times.qk_s + times.product_latency_s),
         dependency_arc("softmax", "pv", times.softmax_s + times.handover_s),
         Arc("pv", "qk", times.pv_s, 1),
         Arc("pv_last", "qk_last", times.pv_s, 1),
-        Arc("qk", "pv_last", times.qk_s + times.handover_s + between * turn_s, -1),
+        Arc("qk", "pv_last", _turns_between(times, times.qk_s), -1),
         Arc("qk_last", "pv", times.qk_s + times.handover_s),
         Arc("softmax", "softmax", times.warpgroups * times.softmax_s, 1),
     ]
@@ -120,19 +119,27 @@ def ping_pong_arcs(times: BlockTimes) -> list[Arc]:
 def both_arcs(times: BlockTimes) -> list[Arc]:
     """ORDER_BOTH. Turns as in ping-pong, each QK of the next block and then PV of this one: a warpgroup's softmax
     starts when its QK is done and runs beside its own PV and in the others' turns."""
-    between = times.warpgroups - 2.0
-    turn_s = times.qk_s + times.pv_s + times.handover_s
     return [
         *_load_arcs(times, ("qk", times.qk_s), ("pv", times.pv_s)),
+        *_freeing_arcs(times, ("qk_last", times.qk_s), ("pv_last", times.pv_s)),
         dependency_arc("qk", "softmax", times.qk_s + times.product_latency_s),
         Arc("softmax", "qk", times.softmax_s + times.handover_s, times.score_buffers),
         dependency_arc("softmax", "pv", times.softmax_s),
         Arc("qk", "pv", times.qk_s, -1),
         Arc("qk_last", "pv_last", times.qk_s, -1),
-        Arc("pv", "qk_last", times.pv_s + times.handover_s + between * turn_s, 1),
+        Arc("pv", "qk_last", _turns_between(times, times.pv_s), 1),
+        Arc("pv", "qk", times.pv_s + times.handover_s, 2),
         Arc("pv_last", "qk", times.pv_s + times.handover_s, 2),
         Arc("softmax", "softmax", times.warpgroups * times.softmax_s, 1),
     ]
+
+
+def _turns_between(times: BlockTimes, own_s: Floats) -> Floats:
+    """From the first warpgroup's last product of a turn to the last warpgroup's turn; never with one warpgroup, whose
+    last is an action of nobody."""
+    turn_s = times.qk_s + times.pv_s + times.handover_s
+    between_s = own_s + times.handover_s + (times.warpgroups - 2.0) * turn_s
+    return jnp.where(times.warpgroups > 1, between_s, -NEVER_S)
 
 
 def _load_arcs(times: BlockTimes, k_freed: tuple[str, Floats], v_freed: tuple[str, Floats]) -> list[Arc]:
@@ -142,6 +149,9 @@ def _load_arcs(times: BlockTimes, k_freed: tuple[str, Floats], v_freed: tuple[st
         dependency_arc("load_k", "qk", ready_s),
         dependency_arc("load_v", "pv", ready_s),
         Arc("load_k", "load_k", times.load_s, 1),
-        buffer_arc("load_k", *k_freed, times.stages),
-        buffer_arc("load_v", *v_freed, times.stages),
+        *_freeing_arcs(times, k_freed, v_freed),
     ]
+
+
+def _freeing_arcs(times: BlockTimes, k_freed: tuple[str, Floats], v_freed: tuple[str, Floats]) -> list[Arc]:
+    return [buffer_arc("load_k", *k_freed, times.stages), buffer_arc("load_v", *v_freed, times.stages)]

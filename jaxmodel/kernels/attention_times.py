@@ -102,7 +102,7 @@ def tile_demands(
     """
     capacity = gpu.l2_capacity_bytes * gpu.l2_effective_ratio
     qk, pv = product_demand(problem, schedule, gpu)
-    block_bytes = kv_block_bytes(problem, schedule)
+    block_bytes = kv_block_bytes(problem, schedule) * filled_share(schedule, classes)
     miss = kv_miss(
         problem,
         schedule,

@@ -101,12 +101,14 @@ def walk_times(
     wide = problem.head_dim > WIDE_HEAD_DIM
     setup_s = jnp.where(wide, numbers.wide_tile_setup_s, numbers.tile_setup_s)
     setup_s = setup_s + numbers.row_s * pieces.rows / pieces.row_tiles
-    first_s = alone.before_s + jnp.maximum(one.span_s - one.interval_s, 0.0) + setup_s
-    ahead_s = jnp.maximum(first_s - alone.load_s - alone.latencies_s, 0.0)
+    loading = program.loop.actions[0]
+    load_s = alone.ends_s[loading.name] - loading.latency_s  # streams beside other tiles, as all loads do
+    first_s = alone.before_s + one.span_s - load_s + setup_s
+    ahead_s = jnp.maximum(first_s - alone.latencies_s, 0.0)
     persistent = schedule.scheduler == SCHEDULER_PERSISTENT
     again_s = jnp.where(persistent, ahead_s, gpu.cta_launch_s + first_s) + alone.after_s
 
-    private_s = jnp.maximum(beside.loop_s + beside.interval_s, walked.resident * alone.engine_s) * walked.rounds
+    private_s = jnp.maximum(beside.loop_s + load_s, walked.resident * alone.engine_s) * walked.rounds
     shared = (pieces.readers - 1.0) / pieces.readers  # of the reads, those that other tiles make as well
     l2_s = pipeline(pipeline_s, "l2") * (1.0 - shared + shared / numbers.shared_read_scale)
     memory_s = shared_pace(l2_s, pipeline(pipeline_s, "ddr"), loss)

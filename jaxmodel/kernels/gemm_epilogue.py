@@ -44,7 +44,7 @@ def program(problem: GemmEpilogue, schedule: GemmSchedule, gpu: Gpu) -> TileProg
     mean = gemm.m * gemm.n / (cut.rows * cut.cols)
     swapped = schedule.swap_ab > 0
     columns = jnp.where(swapped, gemm.m / cut.rows, gemm.n / cut.cols)  # of the output, a tile
-    across = jnp.where(swapped, cut.cols, cut.rows) * gemm.batch  # tiles that share a column's bias
+    across = jnp.where(swapped, cut.cols, cut.rows)  # tiles that share a column's bias
     bias = columns * problem.column_bytes * here
     residual = mean * problem.read_bytes * here
     reads = Demand(fabric_bytes=residual + bias, l2_bytes=residual + bias, ddr_bytes=residual + bias / across)
