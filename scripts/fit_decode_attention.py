@@ -5,7 +5,7 @@
                                                                 # aiconfigurator's tables, into hardware/implementations
 
 Every (kernel, GPU) is fitted by itself: soft-L1 least squares on the logarithm of best predicted over measured latency,
-rows below 30 us, from 30 to 300 and above weighted so that a bucket counts with the root of its rows. What the library
+rows below 30 us, from 30 to 300 and above weighted so that small buckets count more (rows to the power 0.3). What the library
 would launch ([all] of its file) is not fitted. Errors are printed for the part `fit` and, with --judge, for `judge`.
 """
 
@@ -81,7 +81,7 @@ def fitted(rows: pd.DataFrame, system: str, family: DecodeFamily) -> dict[str, f
     first, low, high = (np.log([FIRST_AND_BOUNDS[name][at] for name in family.free]) for at in range(3))
     measured_us = rows["latency_us"].to_numpy(float)
     bucket = np.digitize(measured_us, BUCKETS_US)
-    weight = (len(rows) / np.bincount(bucket, minlength=3)[bucket]) ** 0.25
+    weight = (len(rows) / np.bincount(bucket, minlength=3)[bucket]) ** 0.35
     weight /= weight.mean()
     started = known | {name: FIRST_AND_BOUNDS[name][0] for name in family.free}
     predictor = DecodePredictor(rows, system, family).narrowed(started)

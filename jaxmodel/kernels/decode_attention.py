@@ -30,7 +30,7 @@ from .decode_attention_types import (
     DecodeAttentionSchedule,
 )
 
-LONGEST_SPREAD = 1.7320508  # half width of a uniform distribution over its standard deviation
+LONGEST_SPREAD = 3.0**0.5  # half width of a uniform distribution over its standard deviation
 
 
 def cost(problem: DecodeAttention, schedule: DecodeAttentionSchedule, gpu: Gpu) -> Cost:
@@ -91,8 +91,8 @@ def walk_times(
 ) -> WalkTimes:
     """The first tile's start, then all streaming beside the other tiles' starts and ends, then the last tile's end.
 
-    An SM alone would need `private_s` for its blocks; all of them together draw on L2 and DDR, which serve whoever asks:
-    tiles are out of step, so these are busy while some tiles start or end, all but the share `overhead_loss`.
+    An SM alone would need `private_s` for its blocks; all of them draw on L2 and DDR, which serve whoever asks: tiles
+    are out of step, so these are busy while some tiles start or end, all but the share `overhead_loss`.
     """
     numbers, loss = problem.numbers, gpu.overlap_loss
     alone = tile_parts(program, gpu, 1.0)
