@@ -76,7 +76,11 @@ def parse_schedule(given: str | Mapping[str, Any], family: str) -> dict[str, int
     Raises:
         UserError: a word that is unknown, given twice or not readable, or a missing tile or stages.
     """
-    words = split_words(given, EXAMPLE) if isinstance(given, str) else {str(key): value for key, value in given.items()}
+    words = (
+        split_words(given, lambda: EXAMPLE)
+        if isinstance(given, str)
+        else {str(key): value for key, value in given.items()}
+    )
     fields: dict[str, int] = {}
     for key, value in words.items():
         if key not in WORDS and key not in FIELDS:

@@ -8,11 +8,11 @@ fields, defaults and names of values from its `spaces/<kernel>/_fields.toml`:
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from .content.space import schedule_fields
+from .content.space import load_space, schedule_fields, space_families
 from .errors import UserError, unknown
 from .kernels.registry import attribute, get_kernel
 
@@ -102,9 +102,10 @@ class FieldWords:
 
     @property
     def example(self) -> str:
-        """Every field that must be given."""
+        """Every field that must be given, as the file says by way of example or as the middle of a space has it."""
         needed = [name for name in self.fields if name not in self.defaults]
-        return " ".join(f"{name}={self._said(name, self.examples.get(name, 1))}" for name in needed)
+        values = self.examples if set(needed) <= set(self.examples) else {**self._from_a_space(), **self.examples}
+        return " ".join(f"{name}={self._said(name, values.get(name, 1))}" for name in needed)
 
     def parse(self, given: str | Mapping[str, Any], family: str) -> dict[str, int]:
         """See `Words.parse`.
@@ -112,7 +113,11 @@ class FieldWords:
         Raises:
             UserError: a word that is unknown, given twice or not readable, or a missing field.
         """
-        words = split_words(given, self.example) if isinstance(given, str) else {str(k): v for k, v in given.items()}
+        words = (
+            split_words(given, lambda: self.example)
+            if isinstance(given, str)
+            else {str(k): v for k, v in given.items()}
+        )
         found: dict[str, int] = {}
         for key, value in words.items():
             if key not in self.keys:
@@ -157,6 +162,13 @@ class FieldWords:
         """See `Words.tile`."""
         return self.short(row)
 
+    def _from_a_space(self) -> dict[str, int]:
+        families = space_families(self.kernel)
+        if not families:
+            return {}
+        space = load_space(self.kernel, families[-1])
+        return {name: int(value) for name, value in space.schedule(space.size // 2).items()}
+
     def _is_default(self, name: str, rows: Sequence[Mapping[Any, Any]]) -> bool:
         return bool(rows) and int(rows[0][name]) == self.defaults.get(name)
 
@@ -200,8 +212,8 @@ def schedule_in(kernel: str, row: Mapping[Any, Any]) -> dict[str, int]:
     return {name: int(row[name]) for name in words_of(kernel).fields}
 
 
-def split_words(text: str, example: str) -> dict[str, Any]:
-    """`a=1 b=2`, or a JSON object, as word -> value.
+def split_words(text: str, example: Callable[[], str]) -> dict[str, Any]:
+    """`a=1 b=2`, or a JSON object, as word -> value; the example is for messages.
 
     Raises:
         UserError: unreadable, or a word twice.
@@ -215,7 +227,7 @@ def split_words(text: str, example: str) -> dict[str, Any]:
     for word in re.split(r"[\s;,]+", text.strip()):
         key, equals, value = word.partition("=")
         if not equals or not value:
-            raise UserError(f"cannot read {word!r} in the schedule: write KEY=VALUE words, e.g. {example}")
+            raise UserError(f"cannot read {word!r} in the schedule: write KEY=VALUE words, e.g. {example()}")
         if key in words:
             raise UserError(f"the schedule gives {key} twice: give it once")
         words[key] = value

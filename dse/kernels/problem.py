@@ -75,6 +75,14 @@ class Problem(Protocol):
         """What heads call it: kernel, shape, types and what matters, e.g. "GEMM 4096x4096x4096 bf16 -> bf16"."""
         ...
 
+    def described(self, accumulator: str) -> str:
+        """The line above results, without the machine: the title and what else decides the numbers.
+
+        Args:
+            accumulator: accumulator type of the question; a kernel without tensor instructions does not name it.
+        """
+        ...
+
     @property
     def dtype(self) -> str:
         """The input type whose tensor instruction runs (`GpuFile.bind`)."""
