@@ -5,8 +5,9 @@
                                                                 # aiconfigurator's tables, into hardware/implementations
 
 Every (kernel, GPU) is fitted by itself: soft-L1 least squares on the logarithm of best predicted over measured latency,
-rows below 30 us, from 30 to 300 and above weighted so that small buckets count more (rows to the power 0.3). What the library
-would launch ([all] of its file) is not fitted. Errors are printed for the part `fit` and, with --judge, for `judge`.
+rows below 30 us, from 30 to 300 and above weighted so that a bucket counts with its rows to the power 0.3. What the
+library would launch ([all] of its file) is not fitted. Errors are printed for the part `fit` and, with --judge, for
+`judge`.
 """
 
 import argparse

@@ -5,6 +5,7 @@
   dse validate memory_bound            norms, softmax, copies: both limits, and published times
   dse validate dequant_gemm            narrow weights: published times and speed-ups over 16 bits
   dse validate attention               prefill latencies of libraries, published throughputs
+  dse validate decode_attention        decode latencies of libraries: GQA and MLA
 
 Both answer as tables or, with --json, for a program. `dse validate gemm --help` and `dse validate schedules --help` say
 more.
@@ -12,7 +13,14 @@ more.
 
 import argparse
 
-from . import validate_attention, validate_dequant_gemm, validate_gemm, validate_memory_bound, validate_schedules
+from . import (
+    validate_attention,
+    validate_decode_attention,
+    validate_dequant_gemm,
+    validate_gemm,
+    validate_memory_bound,
+    validate_schedules,
+)
 
 WHAT = {
     "gemm": validate_gemm,
@@ -20,6 +28,7 @@ WHAT = {
     "memory_bound": validate_memory_bound,
     "dequant_gemm": validate_dequant_gemm,
     "attention": validate_attention,
+    "decode_attention": validate_decode_attention,
 }
 
 

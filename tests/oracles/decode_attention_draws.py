@@ -87,7 +87,8 @@ def _problem(random: Random, count: int, seconds: bool) -> DecodeAttention:
 
 def _numbers(random: Random, count: int, seconds: bool) -> DecodeNumbers:
     own = random.random(count) < 0.5
-    values = {f.name: np.full(count, float(f.default)) for f in dataclasses.fields(DecodeNumbers)}
+    defaults = dataclasses.asdict(DecodeNumbers())
+    values = {name: np.full(count, float(default)) for name, default in defaults.items()}
 
     def drawn(*choices: float) -> np.ndarray:
         return _float32(_pick(random, count, *choices))
