@@ -68,6 +68,7 @@ FILES: dict[str, str] = {  # kernel -> the file of this folder that holds it
     "decode_attention": "decode_attention",
     "dequant_gemm": "dequant_gemm",
     "gemm_epilogue": "gemm_epilogue",
+    "gemm_chain": "gemm_chain",
     "attention": "attention",
     "grouped_gemm": "grouped_gemm",
     "moe": "moe",

@@ -60,7 +60,7 @@ def _table(
     residual = bias = 0.0
     if s.split_k < 2:
         elements = grid.tile_elements
-        across = (grid.cols if s.swap_ab else grid.rows) * q.batch
+        across = grid.cols if s.swap_ab else grid.rows
         columns = p.gemm.n / (grid.rows if s.swap_ab else grid.cols)
         residual, bias = elements * p.read_bytes, columns * p.column_bytes
         store["cuda_flop"] += 2 * p.slots * part.x * part.y
