@@ -101,7 +101,7 @@ def _fields() -> tuple[Field, ...]:
         # [ddr]
         Field("ddr_bytes_per_s", "ddr", "bytes per second", "achievable reads, whole chip"),
         Field("ddr_write_cost", "ddr", "ratio", "time of a written byte over time of a read byte"),
-        Field("ddr_stream_ratio", "ddr", "ratio", "a long copy's rate over ddr_bytes_per_s; 0: 2 / (1 + write cost)", **off),
+        Field("ddr_stream_ratio", "ddr", "ratio", "a long copy over ddr_bytes_per_s; 0: 2 / (1 + write cost)", **off),
         Field("store_exposure", "ddr", "share", "of an epilogue's memory time that its CTA waits for", high=1.0, **off),
         # [latency]
         Field("l2_latency_s", "latency", "seconds", "request to data, L2 hit, as a copy into SMEM sees it", high=1.0),
