@@ -1,6 +1,7 @@
 """A block's cyclic schedule: the two warpgroups that the model writes against all of them, and what orders cost."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import jax
 import numpy as np
@@ -19,7 +20,7 @@ FIELDS = ("q", "s", "v", "e", "h", "load", "latency", "W", "stages", "buffers")
 
 
 @jax.jit
-def compiled(numbers: tuple, order: float) -> jax.Array:
+def compiled(numbers: tuple, order: float) -> Any:
     q, s, v, e, h, load, latency, w, stages, buffers = numbers
     times = BlockTimes(
         qk_s=q, softmax_s=s, pv_s=v, product_latency_s=e, handover_s=h, load_s=load, load_latency_s=latency,

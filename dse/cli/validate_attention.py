@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ..text import table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ..validation.attention import AttentionValidation, Published
     from ..validation.latency_errors import Errors
@@ -70,11 +70,10 @@ def _latencies(part: str, results: "Sequence[AttentionValidation]") -> str:
     return f"{head}\n{table(lines, left=('GPU', 'implementation'))}"
 
 
-def _line(gpu: str, implementation: str, found: "Errors", buckets: "dict[str, Errors] | object") -> dict[str, str]:
+def _line(gpu: str, implementation: str, found: "Errors", by_latency: "Mapping[str, Errors]") -> dict[str, str]:
     from ..validation.attention import BUCKETS_US
     from .validation_text import interval_text
 
-    by_latency = dict(buckets)  # type: ignore[call-overload]
     return {
         "GPU": gpu,
         "implementation": implementation,
@@ -100,9 +99,9 @@ def _published(published: "Sequence[Published]") -> str:
         for one in published
     ]
     foot = (
-        "columns serial to both: the model with the warpgroups in that order; FlashAttention-3 runs both. The paper's "
-        "own ablation of the\nlast row: 582 without pipelining inside a warpgroup, 570 without warp specialisation; 570 "
-        "to 620-640 by turns (section 3.1)"
+        "columns serial to both: the model with the warpgroups in that order; FlashAttention-3 runs both.\n"
+        "The paper's own ablation of the last row: 582 without pipelining inside a warpgroup, 570 without warp\n"
+        "specialisation; and 570 to 620-640 by turns (section 3.1)"
     )
     return f"{table(lines, left=('published TFLOP/s',))}\n{foot}"
 

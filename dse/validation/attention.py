@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 BUCKETS_US = {"< 30": (0.0, 30.0), "30-300": (30.0, 300.0), "> 300": (300.0, np.inf)}
 FAMILIES = {"a100_sxm": "mma_sync", "h100_sxm": "wgmma", "h200_sxm": "wgmma", "b200_sxm": "tcgen05"}
-CHUNK_ROWS = 2048
+CHUNK_ROWS = 256  # rows that one call predicts
+SIZES = ("batch", "q_tokens", "kv_tokens", "heads", "kv_heads")
 _FA3 = {64: "fa3_d64", 128: "fa3_d128", 192: "fa3_d192", 256: "fa3_d256"}
 _TRTLLM_GEN = {64: "trtllm_gen_d64", 128: "trtllm_gen_d128", 256: "trtllm_gen_d256"}
 PRESETS: Mapping[tuple[str, str], Mapping[int, str]] = {  # (family, implementation) -> head dim -> its kernels
@@ -157,11 +158,10 @@ def _validated(name: str, gpu: GpuFile, implementation: str, rows: "pd.DataFrame
 
 class Prefill:
     """Causal prefill shapes of one head dim over the preset of an implementation: the best predicted latency of each
-    as a function of the implementation's numbers, compiled once."""
+    as a function of the implementation's numbers. Compiled once for all GPUs, head dims and implementations whose
+    presets have as many schedules."""
 
     def __init__(self, gpu: GpuFile, family: str, implementation: str, head_dim: int, rows: "pd.DataFrame") -> None:
-        import jax
-
         from jaxmodel.kernels.attention_types import AttentionSchedule
 
         preset = PRESETS.get((family, implementation), {}).get(head_dim)
@@ -170,11 +170,19 @@ class Prefill:
         space = load_space("attention", family=family, preset=preset)
         self.columns = space.rows(np.arange(space.size))
         self.gpu = gpu.bind("bf16", family=family)
-        self.schedule = AttentionSchedule(**{name: np.float32(c)[None, :] for name, c in self.columns.items()})
-        sizes = ("batch", "tokens", "heads", "kv_heads")
-        self.sizes = {name: rows[name].to_numpy(np.float32)[:, None] for name in sizes}
-        self.record = AttentionProblem.from_shape(f"1x1x1x{head_dim}").arrays()
-        self.compiled = jax.jit(self._best)
+        columns = {name: np.asarray(values, np.float32)[None, :] for name, values in self.columns.items()}
+        self.schedule = AttentionSchedule(**columns)
+        self.rows = len(rows)
+        padded = rows.iloc[np.arange(-(-self.rows // CHUNK_ROWS) * CHUNK_ROWS) % self.rows]
+        tokens = _column(padded, "tokens")
+        self.problem = replace(
+            AttentionProblem.from_shape(f"1x1x1x{head_dim}").arrays(),
+            batch=_column(padded, "batch"),
+            q_tokens=tokens,
+            kv_tokens=tokens,
+            heads=_column(padded, "heads"),
+            kv_heads=_column(padded, "kv_heads"),
+        )
 
     def latency_s(self, numbers: Mapping[str, float]) -> np.ndarray:
         """Seconds of the best schedule, float64[rows]."""
@@ -182,32 +190,40 @@ class Prefill:
 
     def splits(self, numbers: Mapping[str, float]) -> np.ndarray:
         """Splits of the keys in the best schedule, int[rows]."""
-        return self.columns["splits"][self._found(numbers)[1].astype(int)]
+        return self.columns["splits"][self._found(numbers)[1]]
 
     def _found(self, numbers: Mapping[str, float]) -> tuple[np.ndarray, np.ndarray]:
         from jaxmodel.kernels.attention_types import AttentionNumbers
 
         record = AttentionNumbers(**{name: np.float32(value) for name, value in numbers.items()})
-        best_s, index = self.compiled(record, self.sizes)
-        return np.asarray(best_s, float), np.asarray(index)
+        best_s, index = [], []
+        for start in range(0, len(self.problem.batch), CHUNK_ROWS):
+            chunk = slice(start, start + CHUNK_ROWS)
+            sizes = {name: getattr(self.problem, name)[chunk] for name in SIZES}
+            problem = replace(self.problem, numbers=record, **sizes)
+            found_s, found = _best()(problem, self.schedule, self.gpu)
+            best_s.append(np.asarray(found_s, float))
+            index.append(np.asarray(found))
+        return np.concatenate(best_s)[: self.rows], np.concatenate(index)[: self.rows]
 
-    def _best(self, numbers: Any, sizes: Mapping[str, Any]) -> tuple[Any, Any]:
-        import jax.numpy as jnp
 
-        from jaxmodel.kernels.attention import cost
+def _column(rows: "pd.DataFrame", name: str) -> np.ndarray:
+    return rows[name].to_numpy(np.float32)[:, None]
 
-        problem = replace(
-            self.record,
-            numbers=numbers,
-            batch=sizes["batch"],
-            q_tokens=sizes["tokens"],
-            kv_tokens=sizes["tokens"],
-            heads=sizes["heads"],
-            kv_heads=sizes["kv_heads"],
-        )
-        found = cost(problem, self.schedule, self.gpu)
+
+@lru_cache(maxsize=1)
+def _best() -> Callable[..., tuple[Any, Any]]:
+    import jax
+    import jax.numpy as jnp
+
+    from jaxmodel.kernels.attention import cost
+
+    def best(problem: Any, schedule: Any, gpu: Any) -> tuple[Any, Any]:
+        found = cost(problem, schedule, gpu)
         latency_s = jnp.where(found.reason > 0, jnp.inf, found.latency_s)
         return jnp.min(latency_s, axis=1), jnp.argmin(latency_s, axis=1)
+
+    return jax.jit(best)
 
 
 @dataclass(frozen=True)
@@ -253,7 +269,7 @@ def published_fa3(implementation: str = "fa3") -> tuple[Published, ...]:
         by_order = {}
         for code, order in enumerate(ORDERS):
             columns["order"] = np.full(1, code)
-            schedule = AttentionSchedule(**{name: np.float32(values) for name, values in columns.items()})
+            schedule = AttentionSchedule(**{name: np.asarray(values, np.float32) for name, values in columns.items()})
             latency_s = cost(problem.arrays(), schedule, gpu.bind("bf16", family="wgmma")).latency_s
             by_order[order] = float(problem.flop / np.asarray(latency_s)[0] / 1e12)
         found.append(Published(what, tflops, by_order))

@@ -44,11 +44,11 @@ def load_measured_attention(table: str | os.PathLike[str] | None = None, part: s
     missing = [name for name in [*KEYS, "latency_us"] if name not in rows.columns]
     if missing:
         raise UserError(f"{path} has no column {', '.join(missing)}; needed: {', '.join([*KEYS, 'latency_us'])}")
-    rows = kept(with_parts(rows))
-    rows = rows if part is None else rows[rows["part"] == part]
-    if rows.empty:
+    usable = kept(with_parts(rows))
+    judged = usable if part is None else usable.loc[usable["part"] == part]
+    if judged.empty:
         raise UserError(f"{path} has no usable row (part {part})")
-    return rows.reset_index(drop=True)
+    return judged.reset_index(drop=True)
 
 
 def kept(rows: "pd.DataFrame") -> "pd.DataFrame":
@@ -57,13 +57,13 @@ def kept(rows: "pd.DataFrame") -> "pd.DataFrame":
     docs/attention.md."""
     named = [(system, name) for system, names in IMPLEMENTATIONS.items() for name in names]
     pairs = list(zip(rows["system"], rows["implementation"], strict=True))
-    rows = rows[[pair in named for pair in pairs]]
+    rows = rows.loc[[pair in named for pair in pairs]]
     which, tokens, dim = rows["implementation"], rows["tokens"], rows["head_dim"]
     other = dim > 256
     other |= (which == "fa3") & dim.isin([64, 192])
     other |= (which == "vllm_flashinfer") & (tokens < 2)
     other |= (which == "vllm_flash_attn") & ((tokens < 2) | (rows["latency_us"] <= 300.0))
-    return rows[~other]
+    return rows.loc[~other]
 
 
 def with_parts(rows: "pd.DataFrame") -> "pd.DataFrame":
@@ -72,15 +72,15 @@ def with_parts(rows: "pd.DataFrame") -> "pd.DataFrame":
     parts keeps them; rows of one shape, GPU and implementation become their median."""
     rows = rows[[*KEYS, "latency_us", *(["part"] if "part" in rows.columns else [])]]
     keys = [name for name in rows.columns if name != "latency_us"]
-    rows = rows.groupby(keys, as_index=False)["latency_us"].median()
-    if "part" in rows.columns:
-        return rows
-    dealt = rows[COMBINATION].drop_duplicates()
+    medians = rows.groupby(keys)["latency_us"].median().reset_index()
+    if "part" in medians.columns:
+        return medians
+    dealt = medians[COMBINATION].drop_duplicates()
     dealt = dealt.assign(order=[combination_hash(*one) for one in dealt.itertuples(index=False)])
     dealt = dealt.sort_values(["head_dim", "order"])
     place = dealt.groupby("head_dim").cumcount()
     dealt = dealt.assign(part=[PARTS[index % 2] for index in place])
-    return rows.merge(dealt.drop(columns="order"), on=COMBINATION)
+    return medians.merge(dealt.drop(columns="order"), on=COMBINATION)
 
 
 def combination_hash(heads: int, kv_heads: int, head_dim: int) -> int:

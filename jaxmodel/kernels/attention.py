@@ -34,6 +34,7 @@ from .attention_times import (
 )
 from .attention_types import Attention, AttentionSchedule
 
+USUAL_HEAD_DIM = 128.0
 TILES_EXACT = 2.0**24  # whole numbers that float32 holds exactly
 
 
@@ -77,7 +78,8 @@ def cost(problem: Attention, schedule: AttentionSchedule, gpu: Gpu) -> Cost:
     for seconds in pipeline_s:
         kernel_s = jnp.maximum(kernel_s, seconds)
 
-    launch_s = gpu.launch_overhead_s + numbers.framework_s
+    other_s = jnp.where(problem.head_dim == USUAL_HEAD_DIM, 0.0, numbers.other_dims_s)
+    launch_s = gpu.launch_overhead_s + numbers.framework_s + other_s
     reduction_s = combine_seconds(problem, schedule, gpu, work)
     helpers_s = helper_seconds(problem, gpu, work)
     latency_s = kernel_s + reduction_s + launch_s

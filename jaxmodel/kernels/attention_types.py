@@ -34,6 +34,7 @@ class AttentionNumbers:
     """
 
     framework_s: Array = 0.0  # a call beyond the launch of one kernel: host graph, helper kernels without their bytes
+    other_dims_s: Array = 0.0  # a call of a head dim other than 128, more: another path of the library
     helper_q: Array = 0.0  # bytes that helpers move before or after the kernel, over the bytes of Q and O
     helper_kv: Array = 0.0  # the same over the bytes of K and V (append to the cache, layout, quantisation)
     tensor_efficiency: Array = 1.0  # share of the GPU's sustained tensor rate that the kernel's instructions reach

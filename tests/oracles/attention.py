@@ -55,7 +55,7 @@ def _cost(p: Attention, s: AttentionSchedule, g: Gpu) -> dict[str, Any]:
     slots = g.sm_count * r
     turns = max(w.tiles / slots, 1)
     time: dict[str, Any] = {
-        "launch_s": g.launch_overhead_s + n.framework_s,
+        "launch_s": g.launch_overhead_s + n.framework_s + (0 if p.head_dim == 128 else n.other_dims_s),
         "reduction_s": _combine(p, s, g, w),
         "tail_s": max(end_s - mean_s, 0) if w.tiles > slots else 0.0,
     }

@@ -44,6 +44,7 @@ def draw_attention(count: int, seed: int, family: str, classes: int = 1, own_sec
     seconds = own_seconds * random.random((5, count))
     numbers = AttentionNumbers(
         framework_s=cast(1e-5 * seconds[0]),
+        other_dims_s=cast(4e-6 * seconds[4]),
         helper_q=cast(random.choice([0.0, 1.5], count)),
         helper_kv=cast(random.choice([0.0, 2.5], count)),
         tensor_efficiency=cast(random.uniform(0.5, 1.0, count)),

@@ -20,7 +20,8 @@ def hit(distance_bytes: float, g: Gpu, l15: bool = False) -> float:
     """The product's hit probability, of one number in float64."""
     capacity = g.l15_capacity_bytes if l15 else g.l2_capacity_bytes * g.l2_effective_ratio
     with jax.enable_x64(True):
-        return float(hit_probability(*np.float64([distance_bytes, capacity, g.l15_ways if l15 else g.l2_ways])))
+        ways = g.l15_ways if l15 else g.l2_ways
+        return float(hit_probability(np.float64(distance_bytes), np.float64(capacity), np.float64(ways)))
 
 
 def whole_work(p: Attention, s: AttentionSchedule) -> SimpleNamespace:
