@@ -12,6 +12,7 @@ import argparse
 import functools
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +90,7 @@ def main() -> None:
     table["rank_rows"] = rank_rows(table)
     table["rank_tokens"] = [
         local_tokens(row.distribution, row.tokens, row.experts, row.topk, row.ep) if shared else row.tokens
-        for row, shared in zip(table.itertuples(), table["rank_rows"] != "own", strict=True)
+        for row, shared in zip(each_row(table), table["rank_rows"] != "own", strict=True)
     ]
     table = table.join(schedules(table, arguments.sglang, arguments.vllm)).merge(combination_parts(table))
     kept = table[judged(table)]
@@ -103,6 +104,11 @@ def main() -> None:
     sample = kept[COLUMNS].sort_values(order, ignore_index=True).astype(whole | {"latency_us": "float32"})
     sample.to_parquet(arguments.out, index=False, compression="zstd")
     print(sample.groupby(["implementation", "system", "part"]).size().unstack().to_string())
+
+
+def each_row(table: pd.DataFrame) -> Iterator[Any]:
+    """The rows, columns as attributes."""
+    return iter(table.itertuples())
 
 
 def combination_parts(table: pd.DataFrame) -> pd.DataFrame:
@@ -128,7 +134,7 @@ def schedules(table: pd.DataFrame, sglang: Path, vllm: Path) -> pd.DataFrame:
     """Columns `config` (file, default, tuned) and the schedule; zeros where a library's autotuner chose."""
     found = [
         _schedule(row, sglang, vllm) if row.framework in ("sglang", "vllm") else ("tuned", *[0] * len(SCHEDULE))
-        for row in table.itertuples()
+        for row in each_row(table)
     ]
     return pd.DataFrame(found, columns=["config", *SCHEDULE], index=table.index)
 
@@ -149,7 +155,7 @@ def judged(table: pd.DataFrame) -> pd.Series:
 def _bound_us(table: pd.DataFrame) -> np.ndarray:
     """What the datasheet's rates allow: the products, then the bytes of rows between them."""
     found = []
-    for row in table.itertuples():
+    for row in each_row(table):
         classes = expert_classes(row.distribution, row.tokens, row.experts, row.topk, row.ep)
         rows, experts = sum(a * b for a, b in classes), sum(b for _, b in classes)
         inter, matrices, (bytes_per_s, flop_per_s) = row.inter // row.tp, 3 if row.gated else 2, PEAK[row.system]

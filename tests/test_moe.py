@@ -89,6 +89,7 @@ def test_one_expert_is_a_gemm(family: str) -> None:
     count = 400
     draw = draw_gemms(count, 3, family, stream_k=False)
     one, none = np.ones(count), np.zeros(count)
+    assert draw.problem.scaling is not None
     p = dataclasses.replace(
         draw.problem, batch=one, c_in_bytes=none, a_k_major=one, b_k_major=one, b_warm=none,
         scaling=dataclasses.replace(draw.problem.scaling, quantise_passes=none),

@@ -4,7 +4,10 @@
   dse validate schedules --table FILE  is the predicted order of schedules right?
   dse validate memory_bound            norms, softmax, copies: both limits, and published times
   dse validate dequant_gemm            narrow weights: published times and speed-ups over 16 bits
+  dse validate gemm_epilogue           epilogues in one kernel and in two, predicted
+  dse validate gemm_chain              two GEMMs in one kernel and in two, published and predicted
   dse validate attention               prefill latencies of libraries, published throughputs
+  dse validate moe                     fused MoE layers of frameworks, by GPU and implementation
   dse validate decode_attention        decode latencies of libraries: GQA and MLA
 
 Both answer as tables or, with --json, for a program. `dse validate gemm --help` and `dse validate schedules --help` say
@@ -18,7 +21,10 @@ from . import (
     validate_decode_attention,
     validate_dequant_gemm,
     validate_gemm,
+    validate_gemm_chain,
+    validate_gemm_epilogue,
     validate_memory_bound,
+    validate_moe,
     validate_schedules,
 )
 
@@ -27,7 +33,10 @@ WHAT = {
     "schedules": validate_schedules,
     "memory_bound": validate_memory_bound,
     "dequant_gemm": validate_dequant_gemm,
+    "gemm_epilogue": validate_gemm_epilogue,
+    "gemm_chain": validate_gemm_chain,
     "attention": validate_attention,
+    "moe": validate_moe,
     "decode_attention": validate_decode_attention,
 }
 

@@ -22,7 +22,6 @@ from jaxmodel.sdcm import hit_probability
 from jaxmodel.types import BOUNDS, PIPELINES, Gemm, GemmSchedule
 
 from . import gemm, gemm_fit, gemm_totals
-from .gemm_scaling import scale_bytes
 
 TIMES = ("prologue_s", "steady_s", "epilogue_s", "tail_s")
 ADDED = (*TIMES, "busy_s", "load_bytes", "l15_bytes", "l2_bytes", "ddr_read_bytes", "ddr_write_bytes", "waves")
@@ -81,7 +80,7 @@ def parts(candidates: list[Candidate]) -> list[SimpleNamespace]:
 def added(kernels: list[SimpleNamespace], flop: float, g: Gpu, helpers_s: float, workspace: float) -> dict[str, Any]:
     """Kernels one after the other."""
     total = {name: sum(getattr(kernel, name) for kernel in kernels) for name in ADDED}
-    pipeline_s = {name: sum(kernel.pipeline_s[name] for kernel in kernels) for name in PIPELINES}
+    pipeline_s = {name: sum((kernel.pipeline_s[name] for kernel in kernels), 0.0) for name in PIPELINES}
     launch_s = len(kernels) * g.launch_overhead_s
     latency_s = total["busy_s"] + launch_s
     slower = max(1.0, sum(kernel.joules for kernel in kernels) / latency_s / (g.tdp_w - g.static_w)) ** 0.5
@@ -151,8 +150,8 @@ def _grid(p: GroupedGemm, s: GroupedGemmSchedule, g: Gpu) -> SimpleNamespace:
 
 def as_gemm(p: GroupedGemm, s: GroupedGemmSchedule) -> tuple[Gemm, GemmSchedule]:
     """What GEMM's twin asks of a tile: all rows as one GEMM, exchanged with the weights where the tiles see it so."""
-    a = {"bytes": p.a_bytes, "align_bytes": p.a_align_bytes, "scale": scale_bytes(p)[0], "warm": p.a_warm}
-    b = {"bytes": p.b_bytes, "align_bytes": p.b_align_bytes, "scale": scale_bytes(p)[1], "warm": 0.0}
+    a = {"bytes": p.a_bytes, "align_bytes": p.a_align_bytes, "scale": _scale_bytes(p)[0], "warm": p.a_warm}
+    b = {"bytes": p.b_bytes, "align_bytes": p.b_align_bytes, "scale": _scale_bytes(p)[1], "warm": 0.0}
     m, n, scaling = rows_of(p.classes), p.n, p.scaling
     if s.swap_ab:
         a, b, m, n = b, a, n, m
@@ -167,9 +166,13 @@ def as_gemm(p: GroupedGemm, s: GroupedGemmSchedule) -> tuple[Gemm, GemmSchedule]
     return record, GemmSchedule(cluster_m=1, cluster_n=1, split_k=1, **none, **own)
 
 
+def _scale_bytes(p: GroupedGemm) -> tuple[float, float]:
+    return (p.scaling.a_scale_bytes, p.scaling.b_scale_bytes) if p.scaling else (0.0, 0.0)
+
+
 def _block_bytes(p: GroupedGemm, s: GroupedGemmSchedule, grid: SimpleNamespace) -> tuple[float, float]:
     depth = p.k / grid.k_steps
-    a_scale, b_scale = scale_bytes(p)
+    a_scale, b_scale = _scale_bytes(p)
     a_run, b_run = s.tile_k * p.a_bytes, s.tile_k * p.b_bytes
     a_price = max(a_run + max(32 - p.a_align_bytes, 0), 32) / a_run
     b_price = max(b_run + max(32 - p.b_align_bytes, 0), 32) / b_run
@@ -182,7 +185,7 @@ def _hit_arguments(p: GroupedGemm, s: GroupedGemmSchedule, g: Gpu, grid: SimpleN
     sides, sizes = (grid.blocks_each, grid.cols), (a, b)
     if s.swap_ab:
         sides, sizes = sides[::-1], sizes[::-1]
-    a_scale, b_scale = scale_bytes(p)
+    a_scale, b_scale = _scale_bytes(p)
     touched = p.tokens * p.k * (p.a_bytes + a_scale) + grid.experts * p.k * p.n * (p.b_bytes + b_scale)
     return {
         "rows": sides[0], "cols": sides[1], "along_n": s.raster_along_n, "swizzle": s.swizzle,
