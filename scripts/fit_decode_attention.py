@@ -127,10 +127,11 @@ def _groups(
 
 
 def _errors(rows: pd.DataFrame, system: str, family: DecodeFamily, numbers: dict[str, float]) -> str:
-    error = DecodePredictor(rows, system, family).narrowed(numbers).predict(numbers)[0] / rows["latency_us"] - 1.0
-    bucket = np.digitize(rows["latency_us"], BUCKETS_US)
+    measured_us = rows["latency_us"].to_numpy(float)
+    error = DecodePredictor(rows, system, family).narrowed(numbers).predict(numbers)[0] / measured_us - 1.0
+    bucket = np.digitize(measured_us, BUCKETS_US)
     biases = [f"{100 * error[bucket == at].mean():+.1f}" if (bucket == at).any() else "-" for at in range(3)]
-    return f"{len(rows)} rows MAPE {100 * error.abs().mean():.2f} bias {' '.join(biases)}"
+    return f"{len(rows)} rows MAPE {100 * np.abs(error).mean():.2f} bias {' '.join(biases)}"
 
 
 if __name__ == "__main__":

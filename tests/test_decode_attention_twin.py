@@ -53,7 +53,7 @@ def differences(ours: dict[str, np.ndarray], exact: dict[str, np.ndarray]) -> di
     }
     for name in ours.keys() & exact.keys():
         least = 1e-30
-        if name.endswith("_s"):
+        if name.endswith("_s") or name.startswith("pipeline_s"):
             least = 0.01 * exact["latency_s"]
         elif name in ("ddr_read_bytes", "l15_hit", "l2_hit"):
             least = 0.01 * exact["l15_bytes"] if name == "ddr_read_bytes" else 0.01

@@ -92,8 +92,10 @@ def validate_decode_attention(
 def pooled(results: Sequence[DecodeValidation], table: str) -> Errors:
     """Errors over all rows of a table."""
     rows = [result.rows for result in results if result.table == table]
-    columns = [np.concatenate([one[name].to_numpy(float) for one in rows]) for name in ("model_us", "latency_us")]
-    return errors(*columns)
+    model_us, measured_us = (
+        np.concatenate([one[name].to_numpy(float) for one in rows]) for name in ("model_us", "latency_us")
+    )
+    return errors(model_us, measured_us)
 
 
 def _validate(sample: "pd.DataFrame", family: DecodeFamily, system: str, part: str) -> DecodeValidation:

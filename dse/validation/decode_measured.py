@@ -146,8 +146,8 @@ def read_raw(table: str, path: str) -> "pd.DataFrame":
     rows = rows.merge(dealt(rows, table), on=COMBINATION[table])
     kept = pd.concat([_of_family(rows, family) for family in FAMILIES if family.table == table])
     key = [name for name in COLUMNS if name != "latency_us"]
-    one = kept.groupby([*key, "part"], as_index=False)["latency_us"].median()
-    return one[~_outliers(one)][[*COLUMNS, "part"]].reset_index(drop=True)
+    one = kept.groupby([*key, "part"])["latency_us"].median().reset_index()
+    return one.loc[~_outliers(one), [*COLUMNS, "part"]].reset_index(drop=True)
 
 
 def dealt(rows: "pd.DataFrame", table: str) -> "pd.DataFrame":
@@ -166,11 +166,11 @@ def _of_family(rows: "pd.DataFrame", family: DecodeFamily) -> "pd.DataFrame":
     return kept[kept["heads"] <= family.heads_a_kv_head_max * kept["kv_heads"]]
 
 
-def _outliers(rows: "pd.DataFrame") -> "pd.Series":
+def _outliers(rows: "pd.DataFrame") -> np.ndarray:
     context = [name for name in COLUMNS if name not in ("latency_us", "kv_tokens")]
     ordered = rows.sort_values([*context, "kv_tokens"])
     following = ordered.groupby(context)["latency_us"]
     above = (ordered["latency_us"] > OUTLIER * following.shift(-1)) & (
         ordered["latency_us"] > OUTLIER * following.shift(-2)
     )
-    return above.reindex(rows.index)
+    return above.reindex(rows.index).to_numpy(bool)

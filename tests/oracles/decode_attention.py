@@ -250,7 +250,7 @@ def _times(
     again = max(0, first - tile.latencies) if s.scheduler == PERSISTENT else g.cta_launch_s + first
     again += tile.after
     private = c.rounds * max(loop + loading, c.beside * tile.engine)
-    whole = dict(zip(PIPELINES, base["pipeline_s"], strict=True))
+    whole: dict[str, float] = dict(zip(PIPELINES, base["pipeline_s"], strict=True))
     shared = (c.readers - 1) / c.readers
     memory = _pace(whole["l2"] * (1 - shared + shared / own.shared_read_scale), whole["ddr"], q)
     steady = _pace((c.rounds - 1) * again, _pace(private, memory, q), own.overhead_loss)
