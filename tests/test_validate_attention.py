@@ -1,6 +1,7 @@
 """dse validate attention: the bars on the packaged sample, published throughputs, which rows are kept."""
 
 import json
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -91,12 +92,13 @@ def test_every_implementation_has_presets() -> None:
 
 
 def test_what_is_wrong_with_a_question_is_said() -> None:
-    for arguments, text in (
+    questions: tuple[tuple[dict[str, Any], str], ...] = (
         ({"gpus": ["v100"]}, "GPU in the measured table 'v100'"),
         ({"implementations": ["fa2"]}, "implementation in the measured table 'fa2'"),
         ({"part": "check"}, "part 'check'"),
         ({"table": "no.parquet"}, "no table at no.parquet"),
-    ):
+    )
+    for arguments, text in questions:
         with pytest.raises(UserError) as caught:
             validate_attention(**arguments)
         assert text in str(caught.value)

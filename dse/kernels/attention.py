@@ -206,5 +206,7 @@ KERNELS = (
         AttentionProblem,
         "jaxmodel.kernels.attention_types:AttentionSchedule",
         "jaxmodel.kernels.attention:cost",
+        reason_numbers="dse.kernels.attention_reasons:reason_numbers",
+        advice="dse.kernels.attention_advice",
     ),
 )

@@ -14,7 +14,7 @@ from .attention_types import ORDER_BOTH, ORDER_PING_PONG, ORDER_PIPELINED, Atten
 
 WARPGROUP = 128.0  # threads
 ACCUMULATOR_BYTES = 4.0  # scores and outputs are summed in fp32
-PROBABILITY_BYTES = 2.0  # P goes into the second product as 16-bit, or narrower where K and V are
+PROBABILITY_BYTES_MAX = 2.0
 BARRIER_BYTES_A_BLOCK = 32.0  # full and empty barriers of a K and of a V buffer
 BASE_REGISTERS = 32.0  # a thread: addresses, row maxima and sums, loop state
 PRODUCER_REGISTERS = 24.0
@@ -36,6 +36,11 @@ def executed_dims(problem: Attention, gpu: Gpu) -> HeadDims:
         qk=round_up(problem.head_dim, gpu.mma.k_bytes / problem.kv_bytes),
         pv=round_up(problem.v_dim, gpu.mma.n),
     )
+
+
+def probability_bytes(problem: Attention) -> Floats:
+    """An element of P: it enters the second product in 16 bits, or as narrow as V."""
+    return jnp.minimum(problem.kv_bytes, PROBABILITY_BYTES_MAX)
 
 
 def warpgroup_rows(gpu: Gpu) -> Floats:
@@ -60,7 +65,9 @@ def registers_per_thread(problem: Attention, schedule: AttentionSchedule, gpu: G
     ahead = (schedule.order == ORDER_PIPELINED) | (schedule.order == ORDER_BOTH)
     scores = schedule.tile_m * schedule.tile_n / threads
     held = schedule.tile_m * dims.pv / threads + scores
-    held = held + jnp.where(ahead & (schedule.p_in_smem < 1), scores * PROBABILITY_BYTES / ACCUMULATOR_BYTES, 0.0)
+    held = held + jnp.where(
+        ahead & (schedule.p_in_smem < 1), scores * probability_bytes(problem) / ACCUMULATOR_BYTES, 0.0
+    )
     held = held + jnp.where(
         schedule.q_in_registers > 0, schedule.tile_m * dims.qk * problem.q_bytes / (4.0 * threads), 0.0
     )
@@ -75,7 +82,7 @@ def footprint(problem: Attention, schedule: AttentionSchedule, gpu: Gpu) -> Foot
     q_tile = jnp.where(schedule.q_in_registers > 0, 0.0, schedule.tile_m * dims.qk * problem.q_bytes)
     out_tile = schedule.tile_m * dims.pv * problem.out_bytes
     ring = schedule.stages * (schedule.tile_n * (dims.qk + dims.pv) * problem.kv_bytes + BARRIER_BYTES_A_BLOCK)
-    p_tile = jnp.where(schedule.p_in_smem > 0, schedule.tile_m * schedule.tile_n * PROBABILITY_BYTES, 0.0)
+    p_tile = jnp.where(schedule.p_in_smem > 0, schedule.tile_m * schedule.tile_n * probability_bytes(problem), 0.0)
     kept = jnp.where(schedule.q_in_registers > 0, jnp.maximum(ring, out_tile), ring + jnp.maximum(q_tile, out_tile))
     smem = jnp.where(schedule.smem_measured_bytes > 0, schedule.smem_measured_bytes, kept + p_tile)
     in_tmem = gpu.mma.accumulator_in_tmem > 0
@@ -127,7 +134,7 @@ def product_demand(problem: Attention, schedule: AttentionSchedule, gpu: Gpu) ->
     reads = jnp.where(shared, schedule.tile_m / mma.m, 4.0 * schedule.warpgroups)  # of every K and V byte
     again = ceil_div_by_reciprocal(schedule.tile_n, mma.n_max)  # Q for each instruction's columns
     q_reads = jnp.where(schedule.q_in_registers > 0, 0.0, schedule.tile_m * dims.qk * problem.q_bytes * again)
-    p_moves = jnp.where(schedule.p_in_smem > 0, 2.0 * scores * PROBABILITY_BYTES, 0.0)
+    p_moves = jnp.where(schedule.p_in_smem > 0, 2.0 * scores * probability_bytes(problem), 0.0)
     k_reads, v_reads = (schedule.tile_n * depth * problem.kv_bytes * reads for depth in (dims.qk, dims.pv))
     return (
         Demand(tensor_flop=2.0 * scores * dims.qk, smem_bytes=k_reads + q_reads),
@@ -143,7 +150,7 @@ def softmax_demand(problem: Attention, schedule: AttentionSchedule, gpu: Gpu) ->
     scores = schedule.tile_m * schedule.tile_n
     outputs = schedule.tile_m * dims.pv
     in_tmem = gpu.mma.accumulator_in_tmem > 0
-    moved = scores * (ACCUMULATOR_BYTES + PROBABILITY_BYTES)
+    moved = scores * (ACCUMULATOR_BYTES + probability_bytes(problem))
     return Demand(
         sfu_op=scores + schedule.tile_m,
         cuda_flop=CUDA_FLOP_A_SCORE * scores + jnp.where(in_tmem, 0.0, 2.0 * outputs),

@@ -123,7 +123,7 @@ def _footprint(p: Attention, s: AttentionSchedule, g: Gpu) -> SimpleNamespace:
     x, y, threads, tmem = s.tile_m, s.tile_n, 128 * s.warpgroups, bool(g.mma.accumulator_in_tmem)
     held = x * V / threads + x * y / threads
     if s.order in (1, 3) and not s.p_in_smem:
-        held += x * y / threads / 2
+        held += x * y / threads * min(p.kv_bytes, 2) / 4
     if s.q_in_registers:
         held += x * D * p.q_bytes / (4 * threads)
     if tmem:
@@ -134,7 +134,7 @@ def _footprint(p: Attention, s: AttentionSchedule, g: Gpu) -> SimpleNamespace:
     ring = s.stages * (y * (D + V) * p.kv_bytes + 32)
     q_tile, out_tile = x * D * p.q_bytes, x * V * p.out_bytes
     smem = max(ring, out_tile) if s.q_in_registers else ring + max(q_tile, out_tile)
-    smem += 2 * x * y if s.p_in_smem else 0
+    smem += min(p.kv_bytes, 2) * x * y if s.p_in_smem else 0
     columns = x / g.mma.m * (_buffers(s, g) * y + V)
     return SimpleNamespace(
         per_thread=per_thread,
@@ -210,10 +210,14 @@ def _demands(p: Attention, s: AttentionSchedule, g: Gpu, w: Any) -> SimpleNamesp
     zero = dict.fromkeys(PIPELINES, 0.0)
     times = x / g.mma.m if shared else 4 * s.warpgroups
     q_again = 0 if s.q_in_registers else x * D * p.q_bytes * math.ceil(y / g.mma.n_max)
+    u = min(p.kv_bytes, 2)
     qk = zero | {"tensor": 2 * x * y * D, "smem": y * D * p.kv_bytes * times + q_again}
-    pv = zero | {"tensor": 2 * x * y * V, "smem": y * V * p.kv_bytes * times + (4 * x * y if s.p_in_smem else 0)}
+    pv = zero | {
+        "tensor": 2 * x * y * V,
+        "smem": y * V * p.kv_bytes * times + (2 * u * x * y if s.p_in_smem else 0),
+    }
     softmax = zero | {
-        "sfu": x * y + x, "cuda": 8 * x * y + (0 if tmem else 2 * x * V), "tmem": 6 * x * y if tmem else 0.0
+        "sfu": x * y + x, "cuda": 8 * x * y + (0 if tmem else 2 * x * V), "tmem": (4 + u) * x * y if tmem else 0.0
     }  # fmt: skip
 
     first = w.classes[0]
