@@ -94,7 +94,9 @@ def test_one_expert_is_a_gemm(family: str) -> None:
         draw.problem, batch=one, c_in_bytes=none, a_k_major=one, b_k_major=one, b_warm=none,
         scaling=dataclasses.replace(draw.problem.scaling, quantise_passes=none),
     )  # fmt: skip
-    plain = {"cluster_m": one, "cluster_n": one, "cta_pair": none, "sms_free": none, "split_k": one, "stream_k": none}
+    pair = np.where(np.arange(count) % 2, 0.0, 1.0 if family == "tcgen05" else 0.0)
+    plain = {"cluster_m": one + pair, "cluster_n": one, "cta_pair": pair, "sms_free": none, "split_k": one}
+    plain |= {"stream_k": none}
     plain |= {"registers_measured": none, "smem_measured_bytes": none}
     s = dataclasses.replace(draw.schedule, **plain)
     gpu = dataclasses.replace(draw.gpu, drift_skew_steps=None, drift_jitter_steps=None)
@@ -131,7 +133,7 @@ def test_a_layer_of_one_expert_is_two_gemms_and_its_helpers() -> None:
 
 def _schedule() -> MoeSchedule:
     numbers = {"tile_m": 128, "tile_n": 128, "tile_k": 64, "stages": 4, "warps_m": 8, "warps_n": 1, "swap_ab": 0}
-    numbers |= {"raster_along_n": 0, "swizzle": 8, "persistent": 1, "epilogue": 1, "producers": 1}
+    numbers |= {"raster_along_n": 0, "swizzle": 8, "persistent": 1, "epilogue": 1, "producers": 1, "cta_pair": 0}
     numbers |= {"down_tile_m": 0, "down_tile_n": 256, "down_depth": 1, "down_stages": 3, "down_warps_m": 0}
     return MoeSchedule(**{name: float(value) for name, value in numbers.items()})
 

@@ -119,6 +119,7 @@ def triton_schedule(rows: "pd.DataFrame", wide_tiles: bool) -> dict[str, np.ndar
         "persistent": none,
         "epilogue": none,
         "producers": none,
+        "cta_pair": none,
         "down_tile_m": none,
         "down_tile_n": none,
         "down_depth": one,

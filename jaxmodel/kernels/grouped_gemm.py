@@ -13,7 +13,7 @@ from ..bound import STARVED
 from ..energy import dynamic_joules
 from ..envelope import shared_pace
 from ..machine import Gpu
-from ..occupancy import residency
+from ..occupancy import cluster_sms, residency
 from ..reasons import Reason, first_reason
 from ..resources import chip_seconds
 from ..types import EPILOGUE_OVERLAPPED, Bools, Cost, Floats, Gemm, GemmSchedule
@@ -56,25 +56,29 @@ def grouped_parts(problem: GroupedGemm, schedule: GroupedGemmSchedule, gpu: Gpu)
         gpu: as a library's kernel drives it (`with_numbers`).
     """
     swapped = schedule.swap_ab > 0
-    group = routed(problem.classes, jnp.where(swapped, schedule.tile_n, schedule.tile_m))
-    col_blocks = column_blocks(problem.n, jnp.where(swapped, schedule.tile_m, schedule.tile_n))
+    pair = jnp.where(schedule.cta_pair > 0, 2.0, 1.0)  # a pair is a tile twice as high
+    group = routed(problem.classes, jnp.where(swapped, schedule.tile_n, schedule.tile_m * pair))
+    col_blocks = column_blocks(problem.n, jnp.where(swapped, schedule.tile_m * pair, schedule.tile_n))
     gemm = _as_gemm(problem, group.rows, schedule.swap_ab)
-    run = _as_gemm_schedule(schedule)
+    run = _as_gemm_schedule(schedule, pair)
     occupied = footprint(gemm, run, gpu)
     resident, limiter = residency(occupied, gpu)
-    slots = gpu.sm_count * jnp.maximum(resident, 1.0)
+    placeable = cluster_sms(pair, gpu)
+    paired_sms = 2.0 * jnp.floor(0.5 * jnp.maximum(jnp.minimum(placeable, gpu.sm_count), 2.0))
+    sms = jnp.where(pair > 1.5, paired_sms, gpu.sm_count)
+    slots = sms * jnp.maximum(resident, 1.0)
     cut = Grid(
-        rows=jnp.where(swapped, col_blocks, group.blocks),
+        rows=jnp.where(swapped, col_blocks, group.blocks) * pair,
         cols=jnp.where(swapped, group.blocks, col_blocks),
         k_steps=ceil_div(problem.k, schedule.tile_k),
-        tiles=jnp.maximum(jnp.round(group.blocks * col_blocks), 1.0),
+        tiles=jnp.maximum(jnp.round(group.blocks * col_blocks), 1.0) * pair,
         resident=jnp.maximum(resident, 1.0),
-        sms=gpu.sm_count,
+        sms=sms,
         slots=slots,
     )
     checks = footprint_checks(gemm, run, gpu, occupied, resident)
-    checks += _launch_checks(schedule, cut)
-    traffic = grouped_traffic(problem, schedule, gpu, group, col_blocks, cut.k_steps, cut.sms, slots)
+    checks += _launch_checks(schedule, cut, placeable)
+    traffic = grouped_traffic(problem, schedule, gpu, group, col_blocks, cut.k_steps, sms, slots, pair)
     loop = loop_demand(gemm, run, gpu, traffic)
     moved_step_bytes = loop.ddr_bytes
     run_bytes = schedule.tile_k * jnp.minimum(problem.a_bytes, problem.b_bytes)
@@ -84,7 +88,7 @@ def grouped_parts(problem: GroupedGemm, schedule: GroupedGemmSchedule, gpu: Gpu)
     load_latency_s = gpu.l2_latency_s + miss_latency_s + gpu.mma_latency_s
     times, tile, resident_now = run_waves(run, cut, loop, store, load_latency_s, gpu)
 
-    steps = group.blocks * col_blocks * cut.k_steps
+    steps = group.blocks * col_blocks * pair * cut.k_steps
     pipeline_s = tuple(
         a + b for a, b in zip(chip_seconds(loop, steps, gpu), chip_seconds(store, cut.tiles, gpu), strict=True)
     )
@@ -151,13 +155,12 @@ def _as_gemm(problem: GroupedGemm, rows: Floats, swap_ab: Floats) -> Gemm:
     )
 
 
-def _as_gemm_schedule(schedule: GroupedGemmSchedule) -> GemmSchedule:
+def _as_gemm_schedule(schedule: GroupedGemmSchedule, pair: Floats) -> GemmSchedule:
     own = {field.name: getattr(schedule, field.name) for field in dataclasses.fields(schedule)}
     del own["producers"]
     return GemmSchedule(
-        cluster_m=1.0,
+        cluster_m=pair,
         cluster_n=1.0,
-        cta_pair=0.0,
         sms_free=0.0,
         split_k=1.0,
         stream_k=0.0,
@@ -167,8 +170,9 @@ def _as_gemm_schedule(schedule: GroupedGemmSchedule) -> GemmSchedule:
     )
 
 
-def _launch_checks(schedule: GroupedGemmSchedule, cut: Grid) -> list[tuple[Bools, Reason]]:
+def _launch_checks(schedule: GroupedGemmSchedule, cut: Grid, placeable: Floats) -> list[tuple[Bools, Reason]]:
     return [
+        (placeable < 1, Reason.CLUSTER),
         ((schedule.epilogue >= EPILOGUE_OVERLAPPED) & (schedule.persistent < 1), Reason.EPILOGUE),
         (cut.tiles >= TILES_EXACT, Reason.TILE_COUNT),
     ]

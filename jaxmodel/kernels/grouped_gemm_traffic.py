@@ -58,15 +58,17 @@ def grouped_traffic(
     steps: Floats,
     sms: Floats,
     slots: Floats,
+    pair: Floats,
 ) -> Traffic:
     """Bytes and hit shares of the operand loads; `a` below is A (rows of tokens), `b` the experts' weights.
 
     Args:
-        group: for the tile's rows.
-        col_blocks: tiles along n.
+        group: for the rows of a tile, or of a pair's.
+        col_blocks: tiles along n, or pairs.
         steps: K-steps of a tile.
         sms: SMs that run the kernel.
         slots: CTAs at once.
+        pair: CTAs that share their loads: 2 in a 2-CTA pair, else 1.
     """
     swapped = schedule.swap_ab > 0
     depth = problem.k / steps
@@ -88,7 +90,7 @@ def grouped_traffic(
     )
     out_bytes = group.rows * problem.n / (group.blocks * col_blocks) * problem.out_bytes
     matrices = jnp.maximum(group.blocks / group.blocks_each, 1.0)
-    hits = l2_hits(walk, matrices, slots, steps, out_bytes, capacity, jnp.asarray(gpu.l2_ways))
+    hits = l2_hits(walk, matrices, slots / pair, steps, out_bytes, capacity, jnp.asarray(gpu.l2_ways))
     a_hit, a_cold = jnp.where(swapped, hits.cols, hits.rows), 1.0 / col_blocks
     b_hit = jnp.where(swapped, hits.rows, hits.cols)
 
@@ -104,12 +106,13 @@ def grouped_traffic(
     first = jnp.minimum(problem.tokens / jnp.maximum(group.rows, 1.0), 1.0)  # of a row's visits to experts
     a_hit = a_hit + a_cold * held * (first * problem.a_warm * gpu.l2_retention + (1.0 - first))
 
-    step_bytes = a_block + b_block
-    l2_hit = jnp.clip((a_block * a_hit + b_block * b_hit) / step_bytes, 0.0, 1.0)
-    l15_hit = l15_share(
-        walk, slots, steps, sms, jnp.maximum(gpu.l15_group_sms, 1.0), gpu.l15_capacity_bytes, gpu.l15_ways
+    block_bytes = a_block + b_block
+    l2_hit = jnp.clip((a_block * a_hit + b_block * b_hit) / block_bytes, 0.0, 1.0)
+    group_clusters = jnp.maximum(gpu.l15_group_sms / pair, 1.0)
+    l15_hit = l15_share(walk, slots / pair, steps, sms / pair, group_clusters, gpu.l15_capacity_bytes, gpu.l15_ways)
+    return Traffic(
+        step_bytes=block_bytes / pair, l15_hit=jnp.minimum(l15_hit, l2_hit), l2_hit=l2_hit, workspace_miss=0.0
     )
-    return Traffic(step_bytes=step_bytes, l15_hit=jnp.minimum(l15_hit, l2_hit), l2_hit=l2_hit, workspace_miss=0.0)
 
 
 def column_blocks(n: Floats, tile_cols: Floats) -> Floats:

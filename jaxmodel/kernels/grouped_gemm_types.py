@@ -72,3 +72,4 @@ class GroupedGemmSchedule:
     persistent: Array
     epilogue: Array
     producers: Array
+    cta_pair: Array

@@ -54,6 +54,7 @@ class MoeSchedule:
     persistent: Array
     epilogue: Array
     producers: Array
+    cta_pair: Array
     down_tile_m: Array
     down_tile_n: Array
     down_depth: Array  # the second kernel's tile_k over the first's; 1: the same

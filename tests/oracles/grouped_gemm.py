@@ -131,7 +131,8 @@ def _bound(latency_s: float, launch_s: float, epilogue_s: float, starved: bool, 
 
 
 def _grid(p: GroupedGemm, s: GroupedGemmSchedule, g: Gpu) -> SimpleNamespace:
-    tile_rows, tile_cols = (s.tile_n, s.tile_m) if s.swap_ab else (s.tile_m, s.tile_n)
+    pair = 2 if s.cta_pair else 1
+    tile_rows, tile_cols = (s.tile_n, pair * s.tile_m) if s.swap_ab else (pair * s.tile_m, s.tile_n)
     each = [math.ceil(one.rows / tile_rows) for one in p.classes]
     blocks = max(sum(one.experts * count for one, count in zip(p.classes, each, strict=True)), 1.0)
     squares = sum(one.experts * count**2 for one, count in zip(p.classes, each, strict=True))
@@ -140,11 +141,13 @@ def _grid(p: GroupedGemm, s: GroupedGemmSchedule, g: Gpu) -> SimpleNamespace:
     part = gemm_fit.footprint(seen, run, g)
     resident, limiter = gemm_fit.residency(part, g)
     k_steps, rows = math.ceil(p.k / s.tile_k), rows_of(p.classes)
+    sms = max(min(g.cluster_sms[1], g.sm_count), 2) // 2 * 2 if s.cta_pair else g.sm_count
     return SimpleNamespace(
         blocks=blocks, blocks_each=max(round(squares / blocks), 1), cols=cols, rows=rows,
         experts=sum(one.experts for one in p.classes), part=part, resident=resident, limiter=limiter,
-        k_steps=k_steps, k_steps_total=blocks * cols * k_steps, tiles=max(round(blocks * cols), 1),
-        sms=g.sm_count, slots=g.sm_count * max(resident, 1), tile_elements=rows * p.n / (blocks * cols),
+        k_steps=k_steps, k_steps_total=blocks * cols * pair * k_steps, tiles=max(round(blocks * cols), 1) * pair,
+        sms=sms, slots=sms * max(resident, 1), tile_elements=rows * p.n / (blocks * cols * pair),
+        pair=pair,
     )  # fmt: skip
 
 
@@ -162,8 +165,8 @@ def as_gemm(p: GroupedGemm, s: GroupedGemmSchedule) -> tuple[Gemm, GemmSchedule]
         out_align_bytes=p.out_align_bytes, a_warm=a["warm"], b_warm=b["warm"], scaling=scaling,
     )  # fmt: skip
     own = {field.name: getattr(s, field.name) for field in dataclasses.fields(s) if field.name != "producers"}
-    none = dict.fromkeys(("cta_pair", "sms_free", "stream_k", "registers_measured", "smem_measured_bytes"), 0)
-    return record, GemmSchedule(cluster_m=1, cluster_n=1, split_k=1, **none, **own)
+    none = dict.fromkeys(("sms_free", "stream_k", "registers_measured", "smem_measured_bytes"), 0)
+    return record, GemmSchedule(cluster_m=2 if s.cta_pair else 1, cluster_n=1, split_k=1, **none, **own)
 
 
 def _scale_bytes(p: GroupedGemm) -> tuple[float, float]:
@@ -190,9 +193,10 @@ def _hit_arguments(p: GroupedGemm, s: GroupedGemmSchedule, g: Gpu, grid: SimpleN
     return {
         "rows": sides[0], "cols": sides[1], "along_n": s.raster_along_n, "swizzle": s.swizzle,
         "row_bytes": sizes[0], "col_bytes": sizes[1], "batch": max(grid.blocks / grid.blocks_each, 1),
-        "concurrent": grid.slots, "k_steps": grid.k_steps, "out_bytes": grid.tile_elements * p.out_bytes,
-        "l2_bytes": g.l2_capacity_bytes * g.l2_effective_ratio, "l2_ways": g.l2_ways, "sms": grid.sms,
-        "group_sms": max(g.l15_group_sms, 1), "l15_bytes": g.l15_capacity_bytes, "l15_ways": g.l15_ways,
+        "concurrent": grid.slots / grid.pair, "k_steps": grid.k_steps,
+        "out_bytes": grid.tile_elements * grid.pair * p.out_bytes,
+        "l2_bytes": g.l2_capacity_bytes * g.l2_effective_ratio, "l2_ways": g.l2_ways, "sms": grid.sms / grid.pair,
+        "group_sms": max(g.l15_group_sms / grid.pair, 1), "l15_bytes": g.l15_capacity_bytes, "l15_ways": g.l15_ways,
         "touched": touched + grid.rows * p.n * p.out_bytes, "swapped": s.swap_ab,
     }  # fmt: skip
 
@@ -221,7 +225,7 @@ def _part(p: GroupedGemm, s: GroupedGemmSchedule, g: Gpu, grid: SimpleNamespace,
     first = min(p.tokens / max(grid.rows, 1.0), 1.0)
     h_a = hits.a + hits.held * (first * p.a_warm * g.l2_retention + 1 - first) / grid.cols
     h2 = min(max((a * h_a + b * h_b) / (a + b), 0.0), 1.0)
-    traffic = SimpleNamespace(u=a + b, h2=h2, h15=min(hits.l15, h2), workspace_lost=0.0)
+    traffic = SimpleNamespace(u=(a + b) / grid.pair, h2=h2, h15=min(hits.l15, h2), workspace_lost=0.0)
     seen, run = as_gemm(p, s)
     demand = gemm.demands(seen, run, g, grid.part, grid, traffic)
     moved = demand.step["ddr"]

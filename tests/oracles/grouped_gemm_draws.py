@@ -36,7 +36,7 @@ def draw_grouped(count: int, seed: int, family: str, own_seconds: bool = True) -
     """
     random = np.random.default_rng([seed, FAMILIES.index(family), 7])
     base = draw_gemms(count, seed, family, stream_k=False)
-    p, s = base.problem, base.schedule
+    p, s, tcgen05 = base.problem, base.schedule, family == "tcgen05"
     classes = _draw_classes(random, count)
     rows = sum(one.rows * one.experts for one in classes)
     problem = GroupedGemm(
@@ -45,9 +45,9 @@ def draw_grouped(count: int, seed: int, family: str, own_seconds: bool = True) -
         a_align_bytes=p.a_align_bytes, b_align_bytes=p.b_align_bytes, out_align_bytes=p.out_align_bytes,
         a_warm=p.a_warm, numbers=_draw_numbers(random, count, own_seconds), scaling=p.scaling,
     )  # fmt: skip
-    names = [field.name for field in dataclasses.fields(GroupedGemmSchedule) if field.name != "producers"]
-    producers = (random.random(count) < 0.7).astype(float)
-    schedule = GroupedGemmSchedule(**{name: getattr(s, name) for name in names}, producers=producers)
+    own = {"producers": random.random(count) < 0.7, "cta_pair": random.random(count) < (0.4 if tcgen05 else 0.01)}
+    names = [field.name for field in dataclasses.fields(GroupedGemmSchedule) if field.name not in own]
+    schedule = GroupedGemmSchedule(**{name: getattr(s, name) for name in names}, **own)
     return GroupedDraw(*_single((problem, schedule, base.gpu)))
 
 
