@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 
-from .._exact import ceil_div_by_reciprocal
+from .._exact import ceil_div_by_reciprocal, floor_div
 from ..machine import Gpu
 from ..occupancy import Footprint, residency
 from ..program import Action, Buffer, InOrder, Loop, Needs, TileProgram, load_latency_s, program_cost, store
@@ -80,9 +80,7 @@ def requests(
     # every tile reads all of B: for the distances of A and D, the columns share it
     walk = panel_walk(shape.rows, cols, *raster, a_bytes * per_step, (d_bytes + b_bytes / cols) * per_step)
     hits = l2_hits(walk, 1.0, slots, steps, out_bytes, capacity, gpu.l2_ways)
-    tiles = shape.rows * cols
-    line = panel_walk(tiles, 1.0, 0.0, 1.0, (a_bytes + d_bytes / shape.rows) * per_step, b_bytes * per_step)
-    of_b = l2_hits(line, 1.0, slots, steps, out_bytes, capacity, gpu.l2_ways)
+    b_hit = shared_hit(gpu, shape.rows * cols, slots, b_bytes, a_bytes + d_bytes / shape.rows, out_bytes, steps)
     touched = size * (problem.m * problem.k + problem.k * problem.n + problem.n * problem.l)
     touched = touched + problem.m * problem.l * problem.out_bytes
     resident = gpu.l2_retention * hit_probability(touched, capacity, gpu.l2_ways)
@@ -92,10 +90,29 @@ def requests(
         b_bytes=b_bytes,
         d_bytes=d_bytes,
         a_hit=jnp.clip(hits.rows + hits.rows_cold * problem.a_warm * resident, 0.0, 1.0),
-        b_hit=jnp.clip(of_b.cols, 0.0, 1.0),
+        b_hit=b_hit,
         d_hit=jnp.clip(hits.cols, 0.0, 1.0),
         again_hit=hit_probability(in_flight, capacity, gpu.l2_ways),
     )
+
+
+def shared_hit(
+    gpu: Gpu, tiles: Floats, slots: Floats, shared_bytes: Floats, own_bytes: Floats, out_bytes: Floats, steps: Floats
+) -> Floats:
+    """Share of the requests of an operand that every tile walks from end to end: of T tiles the first misses; of the
+    others one a wave finds what a whole wave ago was left, the rest what was left in the same step.
+
+    Args:
+        shared_bytes: of the operand.
+        own_bytes: of what else a tile reads.
+        out_bytes: that a tile writes.
+    """
+    capacity = gpu.l2_capacity_bytes * gpu.l2_effective_ratio
+    at_once = jnp.minimum(slots, tiles)
+    later = floor_div(tiles - 1.0, at_once)
+    in_step = hit_probability(own_bytes / steps, capacity, gpu.l2_ways)
+    wave_ago = hit_probability(at_once * (own_bytes + out_bytes) + shared_bytes, capacity, gpu.l2_ways)
+    return ((tiles - 1.0 - later) * in_step + later * jnp.minimum(wave_ago, in_step)) / tiles
 
 
 def fetched(requested_bytes: Floats, hit: Floats) -> Demand:

@@ -187,28 +187,33 @@ def _hits(candidates: list[Candidate]) -> list[SimpleNamespace]:
         c = _cut(one)
         q = _requested(one, c)
         touched = p.element_bytes * (p.m * p.k + p.k * p.n + p.n * p.l) + p.m * p.l * p.out_bytes
+        at_once = min(c.slots, c.rows * q.columns)
         again = min(c.slots, c.rows) * q.a + (q.b + q.columns * q.d) / c.blocks
         rows.append({
             "rows": c.rows, "cols": q.columns, "along_n": s.raster_along_n, "swizzle": s.swizzle, "a": q.a / q.steps,
             "d_and_b": (q.d + q.b / q.columns) / q.steps, "slots": c.slots, "steps": q.steps, "out": q.out,
             "l2": g.l2_capacity_bytes * g.l2_effective_ratio, "ways": g.l2_ways, "tiles": c.rows * q.columns,
-            "a_and_d": (q.a + q.d / c.rows) / q.steps, "b": q.b / q.steps, "touched": touched, "again": again,
+            "at_once": at_once, "in_step": (q.a + q.d / c.rows) / q.steps,
+            "wave_ago": at_once * (q.a + q.d / c.rows + q.out) + q.b, "touched": touched, "again": again,
         })  # fmt: skip
 
     def closed_forms(of: dict[str, jax.Array]) -> tuple[jax.Array, ...]:
         launch = (1.0, of["slots"], of["steps"], of["out"], of["l2"], of["ways"])
         walk = panel_walk(of["rows"], of["cols"], of["along_n"], of["swizzle"], of["a"], of["d_and_b"])
         two = l2_hits(walk, *launch)
-        one_line = jax.numpy.ones_like(of["tiles"])
-        line = l2_hits(panel_walk(of["tiles"], one_line, 0 * one_line, one_line, of["a_and_d"], of["b"]), *launch)
-        held = [hit_probability(of[name], of["l2"], of["ways"]) for name in ("touched", "again")]
-        return two.rows, two.rows_cold, two.cols, line.cols, *held
+        held = [hit_probability(of[name], of["l2"], of["ways"]) for name in ("touched", "again", "in_step", "wave_ago")]
+        return two.rows, two.rows_cold, two.cols, *held
 
     with jax.enable_x64(True):
         columns = {name: np.array([row[name] for row in rows], np.float64) for name in rows[0]}
         values = [np.asarray(value) for value in jax.jit(closed_forms)(columns)]
-    names = ("a", "a_cold", "d", "b", "touched", "again")
-    return [SimpleNamespace(**dict(zip(names, map(float, row), strict=True))) for row in zip(*values, strict=True)]
+    names = ("a", "a_cold", "d", "touched", "again", "in_step", "wave_ago")
+    found = [SimpleNamespace(**dict(zip(names, map(float, row), strict=True))) for row in zip(*values, strict=True)]
+    for row, hits in zip(rows, found, strict=True):
+        later = (row["tiles"] - 1) // row["at_once"]
+        same = row["tiles"] - 1 - later
+        hits.b = (same * hits.in_step + later * min(hits.wave_ago, hits.in_step)) / row["tiles"]
+    return found
 
 
 def _fused(one: Candidate, hits: SimpleNamespace) -> dict[str, Any]:
@@ -262,7 +267,7 @@ def _table(one: Candidate, c: SimpleNamespace, hits: SimpleNamespace) -> TilePro
     fetch = lambda of: amounts(  # noqa: E731
         fabric_bytes=sum(b for b, _ in of), l2_bytes=sum(b for b, _ in of), ddr_bytes=sum(b * (1 - h) for b, h in of)
     )
-    d_hit, b_hit = clip(hits.d), clip(hits.b)
+    d_hit, b_hit = clip(hits.d), hits.b
     common = {
         "footprint": Footprint(
             smem_bytes=c.part.smem, threads=c.part.threads, registers=c.part.cta_registers, tmem_columns=c.part.columns
