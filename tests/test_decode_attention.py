@@ -59,6 +59,14 @@ def test_a_wrong_problem_is_refused_with_what_is_allowed(shape: str, choices: di
     assert text in str(error.value)
 
 
+def test_every_split_of_a_space_fits_some_context() -> None:
+    longest = DecodeAttentionProblem.from_shape("1x8x1:100x128").enlarged().kv_tokens
+    for family in ("mma_sync", "wgmma", "tcgen05"):
+        space = load_space("decode_attention", family)
+        most = {name: max(space.axis(name).column(name)) for name in ("splits", "tile_n")}
+        assert most["splits"] * most["tile_n"] <= longest
+
+
 def test_files_and_records_have_the_same_names() -> None:
     assert list(schedule_fields("decode_attention")) == [f.name for f in dataclasses.fields(DecodeAttentionSchedule)]
     assert get_kernel("decode_attention").schedule_fields == tuple(PLAIN)

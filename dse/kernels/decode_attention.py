@@ -1,7 +1,7 @@
 """Decode attention: shapes and choices as users write them -> problems as the model takes them."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 FORM = "BxH[/KVH]xQ:KVxD[/DV]"
 SHAPE = re.compile(r"(\d+)[x,*](\d+)(?:/(\d+))?[x,*](\d+):(\d+)[x,*](\d+)(?:/(\d+))?", re.IGNORECASE)
 TYPES = tuple(DTYPE_BYTES)
+LONG = 2**20  # tokens: every space's splits times its blocks are fewer
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,10 @@ class DecodeAttentionProblem(KernelProblem):
         heads = str(self.heads) + (f"/{self.kv_heads}" if self.kv_heads != self.heads else "")
         dims = str(self.head_dim) + (f"/{self.v_dim}" if self.v_dim != self.head_dim else "")
         return f"{self.batch}x{heads}x{self.q_tokens}:{self.kv_tokens}x{dims}"
+
+    def enlarged(self) -> Self:
+        """One in which no context is too short for a schedule's splits."""
+        return replace(self, batch=1, kv_tokens=max(LONG, self.q_tokens), window=0, context_spread=0.0, kv_warm=False)
 
     @property
     def cache_dtype(self) -> str:
