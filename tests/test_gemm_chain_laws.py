@@ -13,6 +13,7 @@ from oracles.gemm_draws import FAMILIES
 from jaxmodel.kernels import gemm, gemm_chain
 from jaxmodel.kernels.gemm_chain_shape import gemm_schedules, products
 from jaxmodel.kernels.gemm_chain_types import KEPT, RECOMPUTED, SPILLED, GemmChain
+from jaxmodel.types import Cost
 
 COUNT = 1000
 
@@ -35,7 +36,7 @@ def cast(draw: tuple) -> tuple:
     return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), tuple(draw))
 
 
-def full(cost: object) -> object:
+def full(cost: Cost) -> Cost:
     return jax.tree.map(lambda leaf: np.broadcast_to(leaf, COUNT), cost)
 
 
@@ -51,9 +52,9 @@ def test_a_spilled_chain_is_the_sum_of_two_gemms(family: str) -> None:
         ]
     fits = chain.reason == 0
     assert fits.sum() > 50
-    total_s = sum(part.latency_s for part in parts)
+    total_s = np.add(*(part.latency_s for part in parts))
     np.testing.assert_allclose(chain.latency_s[fits], total_s[fits], rtol=0.01)
-    moved = sum(part.ddr_bytes for part in parts)
+    moved = np.add(*(part.ddr_bytes for part in parts))
     np.testing.assert_allclose(chain.ddr_bytes[fits], moved[fits], rtol=1e-9)
 
 

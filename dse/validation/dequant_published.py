@@ -66,8 +66,8 @@ def _rows(entry: dict[str, Any]) -> list[PublishedDequant]:
     family, dtype, layers, rows = (entry[name] for name in ("family", "dtype", "layers", "rows"))
     shapes = [f"{row[0]}x{n}x{k}" for row in rows for k, n in layers]
     stored = {"weights": entry["weights"], "group": entry["group"]}
-    narrow = [DequantGemmProblem.from_shape(shape, dtype=dtype, **stored) for shape in shapes]
-    wide = [gemm_problem(shape, dtype=dtype, out_dtype=dtype) for shape in shapes]
+    narrow: list[Any] = [DequantGemmProblem.from_shape(shape, dtype=dtype, **stored) for shape in shapes]
+    wide: list[Any] = [gemm_problem(shape, dtype=dtype, out_dtype=dtype) for shape in shapes]
     dequantised, plain = (
         best_schedules(problems, load_space(kernel, family, dtype, preset=preset), gpu).latency_s.reshape(len(rows), -1)
         for kernel, preset, problems in (

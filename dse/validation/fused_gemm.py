@@ -92,14 +92,15 @@ def _chain(entry: Mapping[str, Any]) -> Fused:
     ]
     changes = ", ".join(f"{name} {value:g}" for name, value in entry.get("changes", {}).items())
     return Fused(
-        entry["what"],
-        f"{entry['gpu']} ({changes})" if changes else entry["gpu"],
-        shape,
-        *times,
-        entry["apart_s"],
-        entry["fused_s"],
-        entry["source"],
-        entry["note"],
+        what=entry["what"],
+        gpu=f"{entry['gpu']} ({changes})" if changes else entry["gpu"],
+        shape=shape,
+        apart_s=times[0],
+        fused_s=times[1],
+        published_apart_s=entry["apart_s"],
+        published_fused_s=entry["fused_s"],
+        source=entry["source"],
+        note=entry["note"],
     )
 
 
