@@ -33,7 +33,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
 }  # fmt: skip
 FIRST = {
     "framework_s": 6e-6, "other_dims_s": 1e-6, "helper_q": 1.0, "helper_kv": 2.0, "tensor_efficiency": 0.9,
-    "softmax_scale": 1.1, "handover_s": 1e-7, "tile_setup_s": 1e-7, "imbalance": 0.5, "combine_s": 2e-6,
+    "softmax_scale": 1.1, "handover_s": 1e-7, "tile_setup_s": 1e-7, "imbalance": 0.1, "combine_s": 2e-6,
     "power_scale": 1.0,
 }  # fmt: skip
 STARTS: tuple[dict[str, float], ...] = (  # what differs from FIRST; the best end is taken

@@ -14,6 +14,7 @@ from ..types import Array, Floats
 from .attention_types import Attention, AttentionSchedule, SequenceClass
 
 PROBED_WAVES = (2.0, 3.0, 4.0, 6.0, 8.0)  # waves after which the longest tile still to come is looked at
+OUT_OF_STEP = 100.0  # tiles whose blocks vary by more than 1 / this (squared, of the mean) leave slots out of step
 
 
 @pytree
@@ -127,24 +128,29 @@ def makespan(
     """Seconds from the first tile's start to the last one's end, and those that every slot is busy in the mean.
 
     The largest of: the longest tile; for some wave counts k, k times the longest tile that is in the k-th wave at the
-    earliest (tiles in falling order: no schedule can do better); the mean slot's work and `imbalance` of the longest
-    tile; with sections of heads launched one after the other, longest tiles first in each, the end of the longest tile
-    of the last section, which starts when the work before it is done.
+    earliest (no order can do better); and, with more tiles than slots, the end of the longest tile that is launched
+    last. Slots come free one by one: the first of them a mean residual before the mean of all, and then that tile
+    starts. It is the last tile of all where tiles go in the order of their queries, and the first of the last section
+    where sections of heads are launched one after the other, longest tiles first in each.
     """
-    sms, imbalance = gpu.sm_count, problem.numbers.imbalance
+    sms = gpu.sm_count
     slots = sms * resident
     a_head = jnp.where(schedule.pack_gqa > 0, 1.0, problem.heads / problem.kv_heads)  # lines of a KV head
     section_lines = section_heads(problem, schedule, gpu) * a_head
     splits = schedule.splits
-    count = blocks = longest = last_section = section_share = end_s = 0.0
+    count = blocks = longest = last_section = section_share = end_s = squares = spread = 0.0
     for tiles in classes:
         parts = tiles.lines * splits
         of_class = tiles.tiles * parts
-        in_parts = parts * mean_split_blocks(tiles.blocks, tiles.tiles, splits)
-        count, blocks = count + of_class, blocks + in_parts
+        a_part = mean_split_blocks(tiles.blocks, tiles.tiles, splits)
+        count, blocks = count + of_class, blocks + parts * a_part
         longest = jnp.maximum(longest, split_blocks(tiles.longest, splits))
         section = jnp.minimum(section_lines, tiles.lines)
-        last_section, section_share = section / tiles.lines * of_class, section / tiles.lines * in_parts
+        last_section, section_share = section / tiles.lines * of_class, section / tiles.lines * parts * a_part
+        mean, variance = a_part / tiles.tiles, _variance(problem, schedule, tiles)
+        mean_tile_s = pace.fixed_s + mean * pace.block_s
+        squares = squares + of_class * (mean_tile_s * mean_tile_s + variance * pace.block_s * pace.block_s)
+        spread = spread + of_class * (mean * mean + variance)
         for waves in (*PROBED_WAVES, ceil_div(of_class, sms)):
             number = tiles.tiles - floor_div((waves - 1.0) * sms, parts)
             there = number >= 1.0
@@ -154,12 +160,24 @@ def makespan(
             ends_s = jnp.where(waves <= resident, jnp.maximum(alone_s, waves * busy_s), filled_s)
             end_s = jnp.maximum(end_s, jnp.where(there, ends_s, 0.0))
     longest_s = pace.fixed_s + longest * pace.block_s
-    mean_s = jnp.maximum(blocks * pace.engine_s / sms, (count * pace.fixed_s + blocks * pace.block_s) / slots)
+    tiles_s = count * pace.fixed_s + blocks * pace.block_s
+    mean_s = jnp.maximum(blocks * pace.engine_s / sms, tiles_s / slots)
+    residual_s = 0.5 * squares / tiles_s
+    unequal = jnp.clip(OUT_OF_STEP * (spread * count / (blocks * blocks) - 1.0), 0.0, 1.0)
+    sectioned = jnp.where(count - last_section >= slots, 1.0 - section_share / blocks, 0.0)
+    before_s = mean_s * jnp.where(schedule.longest_first > 0, sectioned, 1.0)
+    late_s = problem.numbers.imbalance * longest_s
+    last_s = jnp.where(before_s > 0, before_s + unequal * jnp.maximum(longest_s - residual_s, 0.0), 0.0)
+    many_s = jnp.maximum(last_s, mean_s) + late_s
     end_s = jnp.maximum(end_s, jnp.maximum(longest_s, mean_s))
-    before_s = mean_s * (1.0 - section_share / blocks)
-    sectioned = (schedule.longest_first > 0) & (count - last_section >= slots)
-    many_s = jnp.maximum(mean_s + imbalance * longest_s, jnp.where(sectioned, before_s + longest_s, 0.0))
     return jnp.maximum(end_s, jnp.where(count > slots, many_s, 0.0)), mean_s
+
+
+def _variance(problem: Attention, schedule: AttentionSchedule, tiles: TileClass) -> Floats:
+    """Of the blocks of a line's tiles, split: that of as many equal steps from the first tile's to the last one's."""
+    first = blocks_of(problem, schedule, tiles, 1.0)
+    apart = jnp.maximum(tiles.longest - first, 0.0) / schedule.splits
+    return apart * apart * (tiles.tiles + 1.0) / (12.0 * jnp.maximum(tiles.tiles - 1.0, 1.0))
 
 
 def section_heads(problem: Attention, schedule: AttentionSchedule, gpu: Gpu) -> Floats:

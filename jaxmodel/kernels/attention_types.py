@@ -41,7 +41,7 @@ class AttentionNumbers:
     softmax_scale: Array = 1.0  # issue slots a score over the ideal count
     handover_s: Array = 0.0  # from one warpgroup's arrival at a barrier to the other's first instruction
     tile_setup_s: Array = 0.0  # of a tile, beyond launch, loads, first and last block and store
-    imbalance: Array = 0.5  # how much of the longest tile the last SM ends after the mean SM, with more tiles than SMs
+    imbalance: Array = 0.0  # of the longest tile: how much later the last one ends than its launch order says
     combine_s: Array = 0.0  # of the combine kernel of KV splits, beyond its launch and bytes
     power_scale: Array = 1.0  # dynamic energy over what the GPU's joules say
 

@@ -312,10 +312,33 @@ def _makespan(
                 tau = fixed + n * block_s
                 end = max(end, max(tau, k * n * engine) if k <= r else max(k * n * engine, k * tau / r))
     if w.tiles > sms * r:
-        end = max(end, mean + p.numbers.imbalance * longest)
+        late = p.numbers.imbalance * longest
+        end = max(end, mean + late, _last_tile(p, s, g, w, (fixed, block_s), g.sm_count * r, mean, longest) + late)
+    return end, mean
+
+
+def _last_tile(
+    p: Attention, s: AttentionSchedule, g: Gpu, w: Any, tau: tuple[float, float], slots: float, mean: float,
+    longest: float,
+) -> float:  # fmt: skip
+    """End of the longest tile that is launched last, 0 where none is launched after the slots are full."""
+    P = s.splits
+    count = [c.lines * P * c.tiles for c in w.classes]
+    blocks = [lines_of(c, P) / c.tiles for c in w.classes]
+    variance = [
+        (max(c.longest - c.blocks_of(1), 0) / P) ** 2 * (c.tiles + 1) / (12 * max(c.tiles - 1, 1)) for c in w.classes
+    ]
+    fixed, block_s = tau
+    classes = list(zip(count, blocks, variance, strict=True))
+    squares = sum(n * ((fixed + b * block_s) ** 2 + v * block_s**2) for n, b, v in classes)
+    residual = squares / (2 * (w.tiles * fixed + w.blocks * block_s))
+    spread = sum(n * (b * b + v) for n, b, v in classes)
+    unequal = min(max(100 * (spread * w.tiles / w.blocks**2 - 1), 0), 1)
+    before = mean
+    if s.longest_first:
         last = w.classes[-1]
         share = min(_section(p, s, g) * (1 if s.pack_gqa else p.heads / p.kv_heads), last.lines) / last.lines
-        of_class = last.lines * P
-        if s.longest_first and w.tiles - share * of_class * last.tiles >= sms * r:
-            end = max(end, mean * (1 - share * of_class * lines_of(last, P) / w.blocks) + longest)
-    return end, mean
+        if w.tiles - share * count[-1] < slots:
+            return 0.0
+        before = mean * (1 - share * last.lines * P * lines_of(last, P) / w.blocks)
+    return before + unequal * max(longest - residual, 0) if before > 0 else 0.0
