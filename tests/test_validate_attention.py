@@ -41,8 +41,8 @@ def test_the_judged_half_is_met(results: list[AttentionValidation], gpu: str) ->
 
 
 def test_published_fa3_is_met_and_order_matters() -> None:
-    """The paper's throughputs within 10 %. Without turns the ablation's case loses 5 to 12 %; its 582 and 570 of 661 are
-    12 and 14 % for leaving out one of two ways of overlapping."""
+    """The paper's throughputs within 10 %. Without turns the ablation's case loses 5 to 12 %; its 582 and 570 of 661
+    are 12 and 14 % for leaving out one of two ways of overlapping."""
     found = published_fa3()
     for one in found:
         assert one.by_order["both"] == pytest.approx(one.tflops, rel=0.10), one.what
