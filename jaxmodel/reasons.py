@@ -60,7 +60,7 @@ ADVICE: dict[Reason, str] = {
     Reason.SAME_ORDER: "same launch order as a smaller swizzle or the other raster axis, kept once",
     Reason.VECTOR: "the vector holds no element or does not divide a row: another vector_bytes, or padded rows",
     Reason.ROW_PARTS: "rows cannot be dealt to CTAs and threads so: other rows_per_cta, splits or steps",
-    Reason.CONVERSION: "weights become wide in registers (mma.sync, swapped wgmma), TMEM (swapped tcgen05) or SMEM only",
+    Reason.CONVERSION: "weights widen in registers (mma.sync, swapped wgmma), TMEM (swapped tcgen05) or SMEM only",
     Reason.SPLIT_KV: "more splits than key blocks, or splits and stream together: fewer splits or a smaller tile_n",
     Reason.LIBRARY: "the implementation has no such kernel, or would not launch it here: take --implementation none",
     Reason.NOTHING_KEPT: "no row is read twice here, so none is kept: keep = registers is the same schedule",

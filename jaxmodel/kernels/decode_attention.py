@@ -9,17 +9,15 @@ import dataclasses
 
 import jax.numpy as jnp
 
-from .._pytree import pytree
-from ..bound import STARVED, what_binds
 from ..cyclic import loop_times
-from ..energy import dynamic_joules, power_limited
 from ..envelope import shared_pace
 from ..machine import Gpu
 from ..occupancy import residency
-from ..program import TileProgram, program_cost
+from ..program import TileProgram, launch_cost, launch_of
 from ..program.times import tile_parts
 from ..program.waves import starved
-from ..types import PIPELINES, Array, Cost, Floats
+from ..types import PIPELINES, Bools, Cost, Floats
+from ..waves import KernelTimes
 from .decode_attention_footprint import WIDE_HEAD_DIM, footprint
 from .decode_attention_grid import Cut, Walk, cut, walk
 from .decode_attention_program import tile_program
@@ -44,40 +42,9 @@ def cost(problem: DecodeAttention, schedule: DecodeAttentionSchedule, gpu: Gpu) 
     pieces = cut(problem, schedule)
     walked = walk(schedule, pieces, at_once(problem, schedule, gpu), gpu)
     program = tile_program(problem, schedule, reading, pieces, walked)
-    base = program_cost(program, reading)
-    times = walk_times(problem, schedule, reading, program, base.pipeline_s, pieces, walked)
-
-    launch_s = gpu.launch_overhead_s + numbers.framework_s
-    reduction_s = program.reduction.seconds
-    ran_s = times.prologue_s + times.steady_s + times.epilogue_s + times.tail_s + reduction_s + launch_s
-    moved = base.ddr_read_bytes + base.ddr_write_bytes
-    joules = dynamic_joules(*flop_and_smem(program), base.l2_bytes, moved, gpu)
-    clocked_s = jnp.maximum(pipeline(base.pipeline_s, "tensor"), pipeline(base.pipeline_s, "smem"))
-    throttle_s, energy_j = power_limited(ran_s, clocked_s, joules, gpu)
-    latency_s = ran_s + throttle_s
-    return dataclasses.replace(
-        base,
-        latency_s=latency_s + program.helpers_s,
-        bound=what_binds(base.pipeline_s, latency_s, launch_s + reduction_s, times.epilogue_s, times.starving),
-        prologue_s=times.prologue_s,
-        steady_s=times.steady_s + throttle_s,
-        epilogue_s=times.epilogue_s,
-        tail_s=times.tail_s,
-        launch_s=launch_s,
-        waves=program.tiles / (gpu.sm_count * walked.at_once),
-        energy_j=energy_j,
-    )
-
-
-@pytree
-class WalkTimes:
-    """Seconds of all CTAs' walks, as a report shows them."""
-
-    prologue_s: Array
-    steady_s: Array
-    epilogue_s: Array
-    tail_s: Array
-    starving: Array  # where a load's round trip, not its bytes, sets the pace
+    launch = dataclasses.replace(launch_of(program, reading), slots=gpu.sm_count * walked.at_once)
+    times, starving = walk_times(problem, schedule, reading, program, launch.pipeline_s, pieces, walked)
+    return launch_cost(program, launch, times, starving, reading)
 
 
 def walk_times(
@@ -88,7 +55,7 @@ def walk_times(
     pipeline_s: tuple[Floats, ...],
     pieces: Cut,
     walked: Walk,
-) -> WalkTimes:
+) -> tuple[KernelTimes, Bools]:
     """The first tile's start, then all streaming beside the other tiles' starts and ends, then the last tile's end.
 
     An SM alone would need `private_s` for its blocks; all of them draw on L2 and DDR, which serve whoever asks: tiles
@@ -116,13 +83,13 @@ def walk_times(
     longest = jnp.where(schedule.scheduler == SCHEDULER_STREAM, 0.0, LONGEST_SPREAD * problem.context_spread)
     late = (numbers.long_batch > 0) & (problem.batch > numbers.long_batch)
     sequence_s = jnp.where(late, numbers.long_batch_sequence_s, numbers.sequence_s)
-    return WalkTimes(
+    times = KernelTimes(
         prologue_s=gpu.cta_launch_s + first_s + problem.batch * sequence_s,
         steady_s=shared_pace((walked.rounds - 1.0) * again_s, streaming_s, numbers.overhead_loss),
         epilogue_s=alone.after_s,
         tail_s=longest * walked.trips * beside.interval_s,
-        starving=starved(program, alone, walked.resident, STARVED) & (private_s > memory_s),
     )
+    return times, starved(program, alone, walked.resident) & (private_s > memory_s)
 
 
 def at_once(problem: DecodeAttention, schedule: DecodeAttentionSchedule, gpu: Gpu) -> Floats:
@@ -135,11 +102,3 @@ def at_once(problem: DecodeAttention, schedule: DecodeAttentionSchedule, gpu: Gp
 def pipeline(pipeline_s: tuple[Floats, ...], name: str) -> Floats:
     """One pipeline's seconds."""
     return pipeline_s[PIPELINES.index(name)]
-
-
-def flop_and_smem(program: TileProgram) -> tuple[Floats, Floats]:
-    """FLOP of the tensor cores and bytes of shared memory, of all tiles."""
-    blocks = program.tiles * program.loop.trips
-    actions = program.loop.actions
-    flop = sum(action.demand.tensor_flop for action in actions)
-    return blocks * flop, blocks * sum(action.demand.smem_bytes for action in actions)

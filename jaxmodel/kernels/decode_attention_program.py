@@ -63,6 +63,7 @@ def tile_program(
             *library_checks(problem, schedule, pieces.blocks, pieces.rows),
         ],
         flop=useful_flop(problem),
+        framework_s=problem.numbers.framework_s,
         helpers_s=helper_seconds(problem, gpu),
         reduction=combination(problem, schedule, gpu, pieces, walked, workspace),
     )

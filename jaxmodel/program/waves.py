@@ -2,13 +2,36 @@
 
 import jax.numpy as jnp
 
+from .._exact import ceil_div_by_reciprocal, floor_div
+from ..bound import STARVED
 from ..cyclic import initiation_interval, loop_times
 from ..envelope import staggered_stores_seconds
 from ..machine import Gpu
 from ..types import Bools, Floats
-from ..waves import WaveTimes
+from ..waves import KernelTimes, WaveTimes, kernel_times
 from .records import TileProgram
-from .times import TileParts
+from .times import TileParts, tile_parts
+
+
+def run_waves(program: TileProgram, sms: Floats, slots: Floats, gpu: Gpu) -> tuple[KernelTimes, Bools]:
+    """The kernel's waves: the full ones with all their SMs, the tail with the SMs that still have a tile.
+
+    Returns:
+        (times of all waves; where the main wave's loads starve it).
+    """
+    whole = floor_div(program.tiles, slots)
+    in_main = jnp.minimum(program.tiles, slots)
+    left = jnp.where(whole < 1, 0.0, program.tiles - whole * slots)
+
+    def wave(tiles: Floats) -> tuple[WaveTimes, Bools]:
+        resident = jnp.maximum(ceil_div_by_reciprocal(tiles, sms), 1.0)
+        parts = tile_parts(program, gpu, jnp.maximum(tiles / resident, 1.0))
+        return wave_times(program, parts, resident, gpu), starved(program, parts, resident)
+
+    main, starving = wave(in_main)
+    tail, _ = wave(left)
+    times = kernel_times(jnp.maximum(whole, 1.0), main, tail, jnp.where(left > 0, 1.0, 0.0), program.persistent)
+    return times, starving
 
 
 def wave_times(program: TileProgram, parts: TileParts, resident: Floats, gpu: Gpu) -> WaveTimes:
@@ -45,8 +68,8 @@ def wave_times(program: TileProgram, parts: TileParts, resident: Floats, gpu: Gp
     )
 
 
-def starved(program: TileProgram, parts: TileParts, resident: Floats, threshold: float) -> Bools:
-    """Where loads take longer than the buffers and resident tiles cover: `threshold` times what the pipelines need."""
+def starved(program: TileProgram, parts: TileParts, resident: Floats) -> Bools:
+    """Where loads take longer than the buffers and resident tiles cover: `STARVED` times what the pipelines need."""
     pace_s = resident * parts.pace_s
-    in_loop = initiation_interval(parts.arcs) > threshold * jnp.maximum(pace_s, initiation_interval(parts.waits))
-    return in_loop | (parts.latencies_s > threshold * resident * parts.engine_s)
+    in_loop = initiation_interval(parts.arcs) > STARVED * jnp.maximum(pace_s, initiation_interval(parts.waits))
+    return in_loop | (parts.latencies_s > STARVED * resident * parts.engine_s)
