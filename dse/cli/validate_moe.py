@@ -96,7 +96,7 @@ def _said(found: "Errors") -> dict[str, str]:
         "median %": f"{found.p50:.1f}",
         "p90 %": f"{found.p90:.1f}",
     }
-    if found.interval:
-        low, high = found.interval["mape"]
-        said["MAPE 95 %"] = f"{low:.1f} to {high:.1f}"
+    if found.pairs:
+        low, high = found.interval.get("mape", (None, None))
+        said["MAPE 95 %"] = "-" if low is None else f"{low:.1f} to {high:.1f}"
     return said
