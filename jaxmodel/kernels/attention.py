@@ -10,17 +10,18 @@ import dataclasses
 
 import jax.numpy as jnp
 
-from ..bound import STARVED, what_binds
-from ..energy import dynamic_joules, power_limited
+from ..bound import STARVED
 from ..machine import Gpu
-from ..occupancy import residency
-from ..reasons import Reason, first_reason
-from ..resources import chip_seconds
-from ..types import PIPELINES, Bools, Cost, Floats
-from .attention_overlap import block_seconds
-from .attention_parts import footprint, footprint_checks, registers_per_thread
-from .attention_tiles import Pace, makespan, tile_classes
+from ..program import Action, Loop, Reduction, TileProgram, launch_cost, launch_of
+from ..reasons import Reason
+from ..types import Bools, Cost, Floats
+from ..waves import KernelTimes
+from .attention_overlap import BlockTimes, block_seconds
+from .attention_parts import footprint, registers_per_thread, schedule_checks
+from .attention_tiles import Pace, TileClass, makespan, tile_classes
 from .attention_times import (
+    TileDemands,
+    TileSeconds,
     Work,
     block_times,
     combine_seconds,
@@ -28,14 +29,12 @@ from .attention_times import (
     tile_demands,
     tile_seconds,
     total_work,
-    whole_demand,
     workspace_bytes,
     workspace_miss,
 )
 from .attention_types import Attention, AttentionSchedule
 
 USUAL_HEAD_DIM = 128.0
-TILES_EXACT = 2.0**24  # whole numbers that float32 holds exactly
 
 
 def cost(problem: Attention, schedule: AttentionSchedule, gpu: Gpu) -> Cost:
@@ -46,111 +45,101 @@ def cost(problem: Attention, schedule: AttentionSchedule, gpu: Gpu) -> Cost:
 
     Equations: docs/attention.md.
     """
-    numbers = problem.numbers
     gpu = dataclasses.replace(
         gpu,
-        tensor_efficiency=gpu.tensor_efficiency * numbers.tensor_efficiency,
-        joule_per_tensor_flop=gpu.joule_per_tensor_flop * numbers.power_scale,
+        tensor_efficiency=gpu.tensor_efficiency * problem.numbers.tensor_efficiency,
+        joule_per_tensor_flop=gpu.joule_per_tensor_flop * problem.numbers.power_scale,
     )
-    occupied = footprint(problem, schedule, gpu)
-    resident, limiter = residency(occupied, gpu)
-    at_once = jnp.maximum(resident, 1.0)
-    slots = gpu.sm_count * at_once
     classes = tile_classes(problem, schedule)
     work = total_work(problem, schedule, classes)
-    checks = footprint_checks(problem, schedule, gpu, occupied, resident) + launch_checks(problem, schedule, work)
-
-    active = jnp.minimum(gpu.sm_count, work.tiles)
     demands, miss = tile_demands(problem, schedule, gpu, classes, work)
-    times = block_times(problem, schedule, demands, gpu, miss, active)
+    program = tile_program(problem, schedule, gpu, work, demands)
+    launch = launch_of(program, gpu)
+    times = block_times(problem, schedule, demands, gpu, miss, jnp.minimum(gpu.sm_count, work.tiles))
     tile = tile_seconds(problem, schedule, demands, times, gpu)
     block_s = block_seconds(times, schedule.order)
+    ran = run_tiles(problem, schedule, classes, times, tile, block_s, launch.pipeline_s, launch.slots, gpu)
+    starving = times.load_latency_s + times.load_s > STARVED * times.stages * block_s
+    return launch_cost(program, launch, ran, starving, gpu)
+
+
+def tile_program(
+    problem: Attention, schedule: AttentionSchedule, gpu: Gpu, work: Work, demands: TileDemands
+) -> TileProgram:
+    """Attention as one tile does it: Q, then for each block of keys K and V, two products and a softmax, then O. What
+    waits for what is in `attention_overlap`: warpgroups share a tile."""
+    spilled = workspace_bytes(problem, schedule, work) * workspace_miss(problem, schedule, gpu, work)
+    combined = jnp.where(schedule.splits > 1, work.rows * problem.v_dim * problem.out_bytes, 0.0)
+    other_s = jnp.where(problem.head_dim == USUAL_HEAD_DIM, 0.0, problem.numbers.other_dims_s)
+    return TileProgram(
+        tiles=work.tiles,
+        footprint=footprint(problem, schedule, gpu),
+        registers_per_thread=registers_per_thread(problem, schedule, gpu),
+        before=(Action("q", demands.query),),
+        loop=Loop(
+            actions=(
+                Action("kv", demands.load),
+                Action("qk", demands.qk),
+                Action("softmax", demands.softmax),
+                Action("pv", demands.pv),
+            ),
+            trips=work.blocks / work.tiles,
+        ),
+        after=(Action("store", demands.store, writes=True),),
+        checks=[*schedule_checks(schedule, gpu), *launch_checks(schedule, work)],
+        flop=2.0 * work.pairs * (problem.head_dim + problem.v_dim),
+        persistent=schedule.persistent,
+        framework_s=problem.numbers.framework_s + other_s,
+        helpers_s=helper_seconds(problem, gpu, work),
+        reduction=Reduction(
+            seconds=combine_seconds(problem, schedule, gpu, work),
+            workspace_bytes=workspace_bytes(problem, schedule, work),
+            read_bytes=spilled,
+            write_bytes=combined,
+        ),
+    )
+
+
+def run_tiles(
+    problem: Attention,
+    schedule: AttentionSchedule,
+    classes: list[TileClass],
+    times: BlockTimes,
+    tile: TileSeconds,
+    block_s: Floats,
+    pipeline_s: tuple[Floats, ...],
+    slots: Floats,
+    gpu: Gpu,
+) -> KernelTimes:
+    """All tiles in time, no faster than any pipeline; as shown: the mean slot's tiles, and what the last takes
+    longer."""
     engines_s = times.warpgroups * jnp.maximum(times.qk_s + times.pv_s, times.softmax_s)
     pace = Pace(
         fixed_s=tile.first_s + tile.store_s - block_s,
         block_s=block_s,
         engine_s=jnp.maximum(engines_s, times.load_s),
     )
-    end_s, mean_s = makespan(problem, schedule, classes, pace, at_once, gpu)
-    total = whole_demand(demands, work)
-    pipeline_s = chip_seconds(total, 1.0, gpu)
+    end_s, mean_s = makespan(problem, schedule, classes, pace, slots / gpu.sm_count, gpu)
     kernel_s = tile.loads_s + end_s + tile.drain_s
     for seconds in pipeline_s:
         kernel_s = jnp.maximum(kernel_s, seconds)
-
-    other_s = jnp.where(problem.head_dim == USUAL_HEAD_DIM, 0.0, numbers.other_dims_s)
-    launch_s = gpu.launch_overhead_s + numbers.framework_s + other_s
-    reduction_s = combine_seconds(problem, schedule, gpu, work)
-    helpers_s = helper_seconds(problem, gpu, work)
-    latency_s = kernel_s + reduction_s + launch_s
-    read_bytes, written_bytes = ddr_bytes(problem, schedule, gpu, work, total.ddr_bytes, demands.store.ddr_bytes)
-    joules = dynamic_joules(total.tensor_flop, total.smem_bytes, total.l2_bytes, read_bytes + written_bytes, gpu)
-    clocked_s = jnp.maximum(pipeline_s[PIPELINES.index("tensor")], pipeline_s[PIPELINES.index("smem")])
-    throttle_s, energy_j = power_limited(latency_s, clocked_s, joules, gpu)
-    latency_s = latency_s + throttle_s
-
-    # as it is shown: the mean slot's tiles, and what the last slot takes longer
-    in_turn = jnp.maximum(work.tiles / slots, 1.0)
-    tail_s = jnp.where(work.tiles > slots, jnp.maximum(end_s - mean_s, 0.0), 0.0)
+    tiles = sum(one.tiles * one.lines * schedule.splits for one in classes)
+    in_turn = jnp.maximum(tiles / slots, 1.0)
+    tail_s = jnp.where(tiles > slots, jnp.maximum(end_s - mean_s, 0.0), 0.0)
     fill_s = tile.loads_s + in_turn * jnp.maximum(tile.first_s - block_s, 0.0)
     prologue_s = jnp.minimum(fill_s, kernel_s - tail_s)
     epilogue_s = jnp.minimum(in_turn * tile.store_s + tile.drain_s, kernel_s - tail_s - prologue_s)
-    starving = times.load_latency_s + times.load_s > STARVED * times.stages * block_s
-    loaded = work.blocks * demands.load.fabric_bytes + work.tiles * demands.query.fabric_bytes
-    missed = work.blocks * demands.load.ddr_bytes + work.tiles * demands.query.ddr_bytes
-    near_missed = work.blocks * demands.load.l2_bytes + work.tiles * demands.query.l2_bytes
-    l2_hit = jnp.clip(1.0 - missed / loaded, 0.0, 1.0)
-    return Cost(
-        latency_s=latency_s + helpers_s,
-        reason=first_reason(checks),
-        bound=what_binds(pipeline_s, latency_s, launch_s + reduction_s, epilogue_s, starving),
-        pipeline_s=pipeline_s,
+    return KernelTimes(
         prologue_s=prologue_s,
-        steady_s=kernel_s - prologue_s - epilogue_s - tail_s + throttle_s,
+        steady_s=kernel_s - prologue_s - epilogue_s - tail_s,
         epilogue_s=epilogue_s,
         tail_s=tail_s,
-        reduction_s=reduction_s,
-        launch_s=launch_s,
-        helpers_s=helpers_s,
-        flop=2.0 * work.pairs * (problem.head_dim + problem.v_dim),
-        l15_bytes=total.fabric_bytes,
-        l2_bytes=total.l2_bytes,
-        ddr_read_bytes=read_bytes,
-        ddr_write_bytes=written_bytes,
-        ddr_bytes=read_bytes + written_bytes,
-        l15_hit=jnp.minimum(jnp.clip(1.0 - near_missed / loaded, 0.0, 1.0), l2_hit),
-        l2_hit=l2_hit,
-        waves=work.tiles / slots,
-        ctas_per_sm=resident,
-        occupancy_limiter=limiter,
-        registers_per_thread=registers_per_thread(problem, schedule, gpu),
-        smem_bytes=occupied.smem_bytes,
-        threads=occupied.threads,
-        workspace_bytes=workspace_bytes(problem, schedule, work),
-        sms_used=active,
-        energy_j=energy_j,
     )
 
 
-def ddr_bytes(
-    problem: Attention, schedule: AttentionSchedule, gpu: Gpu, work: Work, asked: Floats, stored: Floats
-) -> tuple[Floats, Floats]:
-    """Bytes read from and written to DDR, by the kernel and by the one that combines splits.
-
-    Args:
-        asked: DDR demand of the whole launch, in bytes read.
-        stored: a tile's share of it for its store.
-    """
-    spilled = workspace_bytes(problem, schedule, work) * workspace_miss(problem, schedule, gpu, work)
-    combined = jnp.where(schedule.splits > 1, work.rows * problem.v_dim * problem.out_bytes, 0.0)
-    written = work.tiles * stored
-    return asked - written + spilled, written / gpu.ddr_write_cost + combined
-
-
-def launch_checks(problem: Attention, schedule: AttentionSchedule, work: Work) -> list[tuple[Bools, Reason]]:
+def launch_checks(schedule: AttentionSchedule, work: Work) -> list[tuple[Bools, Reason]]:
     """Why a grid of CTAs that fit is not launched, or is another's twin: (where it holds, reason)."""
     return [
         (schedule.splits > work.longest, Reason.SPLIT_KV),
-        (work.tiles >= TILES_EXACT, Reason.TILE_COUNT),
         ((schedule.head_section > 0) & (schedule.longest_first < 1), Reason.SAME_ORDER),
     ]

@@ -100,10 +100,8 @@ def footprint(problem: Attention, schedule: AttentionSchedule, gpu: Gpu) -> Foot
     )
 
 
-def footprint_checks(
-    problem: Attention, schedule: AttentionSchedule, gpu: Gpu, occupied: Footprint, resident: Floats
-) -> list[tuple[Bools, Reason]]:
-    """Why a schedule's CTA cannot be built: (where it holds, reason)."""
+def schedule_checks(schedule: AttentionSchedule, gpu: Gpu) -> list[tuple[Bools, Reason]]:
+    """Why there is no such kernel, whatever fits: (where it holds, reason)."""
     mma = gpu.mma
     asynchronous = (mma.operands_in_smem > 0) | (mma.accumulator_in_tmem > 0)
     uneven = _uneven(schedule.tile_m, warpgroup_rows(gpu) * schedule.warpgroups)
@@ -116,12 +114,6 @@ def footprint_checks(
         (uneven, Reason.WARP_TILE),
         (alone | ((schedule.order > 0) & jnp.logical_not(asynchronous)), Reason.PRODUCT_ORDER),
         (q_moved | p_moved, Reason.OPERAND_PLACE),
-        (occupied.smem_bytes > gpu.smem_per_cta_max_bytes, Reason.SMEM),
-        (registers_per_thread(problem, schedule, gpu) > gpu.registers_per_thread_max, Reason.REGISTERS),
-        (occupied.threads > 1024.0, Reason.THREADS),
-        (occupied.registers > gpu.registers_per_sm, Reason.REGISTER_FILE),
-        (occupied.tmem_columns > gpu.tmem_columns, Reason.TMEM),
-        (resident < 1, Reason.SMEM),
     ]
 
 

@@ -1,13 +1,13 @@
 """Attention's work and times: what a launch asks in all, what a block and a tile take, what is added to a kernel."""
 
-import dataclasses
-
 import jax.numpy as jnp
 
 from .._exact import ceil_div
 from .._pytree import pytree
 from ..envelope import shared_pace
 from ..machine import Gpu
+from ..program import Action
+from ..program.times import busy_of
 from ..resources import Demand, busy_seconds
 from ..sdcm import hit_probability
 from ..types import PIPELINES, Array, Floats
@@ -146,7 +146,7 @@ def tile_demands(
             smem_bytes=2.0 * elements * problem.out_bytes,
             fabric_bytes=out_bytes,
             l2_bytes=out_bytes,
-            ddr_bytes=out_bytes * spilled * gpu.ddr_write_cost,
+            ddr_bytes=out_bytes * spilled,  # written: their cost is added where they are timed
         ),
     )
     return demands, miss
@@ -232,7 +232,7 @@ def tile_seconds(
     query_s = _memory_seconds(_busy(demands.query, gpu, 1.0), loss)
     loads_s = gpu.cta_launch_s + times.load_latency_s + query_s + 0.5 * times.load_s  # Q and the first K
     first_s = first_block_seconds(times) + problem.numbers.tile_setup_s
-    store = _busy(demands.store, gpu, 1.0)
+    store = busy_of(Action("store", demands.store, writes=True), gpu, 1.0)
     written_s = shared_pace(store["l2"], gpu.store_exposure * store["ddr"], loss)
     staged_s = jnp.maximum(jnp.maximum(store["cuda"], store["sfu"]), jnp.maximum(store["tmem"], store["smem"]))
     persistent = schedule.persistent > 0
@@ -260,17 +260,6 @@ def helper_seconds(problem: Attention, gpu: Gpu, work: Work) -> Floats:
     q_bytes = work.rows * (problem.head_dim * problem.q_bytes + problem.v_dim * problem.out_bytes)
     moved = problem.numbers.helper_q * q_bytes + problem.numbers.helper_kv * work.kv_bytes
     return moved / gpu.ddr_bytes_per_s
-
-
-def whole_demand(demands: TileDemands, work: Work) -> Demand:
-    """What the launch asks of the pipelines in all."""
-    blocks = (demands.qk, demands.pv, demands.softmax, demands.load)
-    once = (demands.query, demands.store)
-
-    def total(name: str) -> Floats:
-        return work.blocks * sum(getattr(d, name) for d in blocks) + work.tiles * sum(getattr(d, name) for d in once)
-
-    return Demand(**{field.name: total(field.name) for field in dataclasses.fields(Demand)})
 
 
 def _busy(demand: Demand, gpu: Gpu, active: Floats) -> dict[str, Floats]:

@@ -155,15 +155,15 @@ def _reason(p: Attention, s: AttentionSchedule, g: Gpu, part: Any, resident: int
         (s.order > 0 and not (shared or tmem), Reason.PRODUCT_ORDER),
         (s.q_in_registers and tmem, Reason.OPERAND_PLACE),
         (s.p_in_smem and not (shared or tmem), Reason.OPERAND_PLACE),
+        (s.splits > w.longest, Reason.SPLIT_KV),
+        (s.head_section > 0 and s.longest_first < 1, Reason.SAME_ORDER),
         (part.smem > g.smem_per_cta_max_bytes, Reason.SMEM),
         (part.per_thread > g.registers_per_thread_max, Reason.REGISTERS),
         (part.threads > 1024, Reason.THREADS),
         (part.cta_registers > g.registers_per_sm, Reason.REGISTER_FILE),
         (part.columns > g.tmem_columns, Reason.TMEM),
         (resident < 1, Reason.SMEM),
-        (s.splits > w.longest, Reason.SPLIT_KV),
         (w.tiles >= 2**24, Reason.TILE_COUNT),
-        (s.head_section > 0 and s.longest_first < 1, Reason.SAME_ORDER),
     ]
     return next((code for failed, code in checks if failed), Reason.OK)
 
