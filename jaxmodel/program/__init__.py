@@ -10,6 +10,7 @@ from .moves import store as store
 from .records import Action as Action
 from .records import Buffer as Buffer
 from .records import InOrder as InOrder
+from .records import Lengths as Lengths
 from .records import Loop as Loop
 from .records import Needs as Needs
 from .records import Reduction as Reduction

@@ -4,6 +4,7 @@ from ..machine import Gpu
 from ..types import Cost
 from .launch import launch_cost, launch_of
 from .records import Buffer, InOrder, Needs, TileProgram
+from .unequal import run_unequal
 from .waves import run_waves
 
 
@@ -25,7 +26,10 @@ def program_cost(program: TileProgram, gpu: Gpu) -> Cost:
     """
     _check_names(program)
     launch = launch_of(program, gpu)
-    times, starving = run_waves(program, launch.sms, launch.slots, gpu)
+    if program.lengths is None:
+        times, starving = run_waves(program, launch.sms, launch.slots, gpu)
+    else:
+        times, starving = run_unequal(program, program.lengths, launch.sms, launch.slots, gpu)
     return launch_cost(program, launch, times, starving, gpu)
 
 

@@ -7,6 +7,7 @@ candidate. So a program is written once for millions of schedules.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ..causal_tiles import CausalLaunch, CausalTiles
 from ..occupancy import Footprint
 from ..reasons import Reason
 from ..resources import Demand
@@ -102,6 +103,44 @@ class Loop:
 
 
 @dataclass(frozen=True)
+class Lengths:
+    """Loops that differ in length from tile to tile, as those of causal kernels do: `copies` tiles of each class, class
+    i (0 the longest) of n_i = min(cap_blocks, ceil((top_rows - i step_rows) / block_rows)) iterations.
+
+    Attributes:
+        copies, classes: of each class, and of them; copies x classes is the program's `tiles`.
+        top_rows, step_rows, block_rows, cap_blocks: see `jaxmodel.causal_tiles.CausalTiles`.
+        order: of the launch, one of `jaxmodel.ordered_tiles`' codes.
+    """
+
+    copies: Floats
+    classes: Floats
+    top_rows: Floats
+    step_rows: Floats
+    block_rows: Floats
+    cap_blocks: Floats
+    order: int | Floats = 0
+
+    def tiles(self, fixed_s: Floats = 0.0, block_s: Floats = 1.0) -> CausalTiles:
+        """Tiles of such lengths, of `fixed_s` and `block_s` an iteration."""
+        return CausalTiles(
+            copies=self.copies,
+            classes=self.classes,
+            top_rows=self.top_rows,
+            step_rows=self.step_rows,
+            block_rows=self.block_rows,
+            cap_blocks=self.cap_blocks,
+            fixed_s=fixed_s,
+            block_s=block_s,
+        )
+
+    @property
+    def mean_trips(self) -> Floats:
+        """Iterations of a tile in the mean: the loop's `trips`."""
+        return CausalLaunch(self.tiles()).blocks_before(self.classes) / self.classes
+
+
+@dataclass(frozen=True)
 class Reduction:
     """What is added up after the tiles: a second kernel, or a fix-up.
 
@@ -136,6 +175,7 @@ class TileProgram:
         framework_s: what the framework adds to a launch, beyond the GPU's launch overhead.
         helpers_s: other kernels that it needs.
         reduction: what is added up after the tiles.
+        lengths: of the loops where they differ; then `loop.trips` is their mean. None: all loops are alike.
     """
 
     tiles: Floats
@@ -152,3 +192,4 @@ class TileProgram:
     framework_s: Floats = 0.0
     helpers_s: Floats = 0.0
     reduction: Reduction = field(default_factory=Reduction)
+    lengths: Lengths | None = None
