@@ -61,9 +61,11 @@ def test_a_spilled_chain_is_the_sum_of_two_gemms(family: str) -> None:
 @pytest.mark.parametrize("order", [RECOMPUTED, KEPT])
 def test_a_fused_order_moves_no_more_than_the_spilled_one_where_the_cache_holds_its_operands(order: int) -> None:
     draw = draw_chains(COUNT, 7, "wgmma", order=order)
+    whole = np.full(COUNT, 128.0)  # bytes: runs of tile_n and of tile_k are fetched at the same price
+    aligned = dataclasses.replace(draw.problem, k_align_bytes=whole, n_align_bytes=whole)
     gpu = dataclasses.replace(draw.gpu, l2_capacity_bytes=np.full(COUNT, 1e12), l2_retention=np.ones(COUNT))
     with jax.enable_x64(True):
-        problem, schedule, gpu = cast((draw.problem, draw.schedule, gpu))
+        problem, schedule, gpu = cast((aligned, draw.schedule, gpu))
         fused = full(gemm_chain.cost(problem, schedule, gpu))
         other = dataclasses.replace(schedule, order=0 * schedule.order)
         spilled = full(gemm_chain.cost(problem, other, gpu))
@@ -96,14 +98,14 @@ def test_recomputing_costs_tensor_time_and_keeping_costs_shared_memory() -> None
             gemm_chain.cost(p, schedule, gpu) for p in (wide, dataclasses.replace(problem, l=schedule.tile_l))
         )
         kept = gemm_chain.cost(wide, dataclasses.replace(schedule, order=0 * schedule.order + KEPT), gpu)
-    first = np.asarray(once.pipeline_s[0] - gpu_share(problem, schedule, gpu))
+        first = np.asarray(once.pipeline_s[0] - second_product_s(problem, schedule, gpu))
     again = np.asarray(twice.pipeline_s[0]) - 2 * np.asarray(once.pipeline_s[0])
-    np.testing.assert_allclose(again, 0.0, atol=1e-9 * float(np.max(twice.pipeline_s[0])))
+    np.testing.assert_allclose(again, 0.0, atol=1e-9 * float(np.max(np.asarray(twice.pipeline_s[0]))))
     assert np.all(first > 0)
     assert np.all(np.asarray(kept.pipeline_s[0]) < np.asarray(twice.pipeline_s[0]))
 
 
-def gpu_share(problem: GemmChain, schedule: object, gpu: object) -> np.ndarray:
+def second_product_s(problem: GemmChain, schedule: object, gpu: object) -> np.ndarray:
     """Tensor seconds of the second product alone, at peak, as cut by these tiles."""
     from jaxmodel.kernels.gemm_chain_shape import chain_shape
 
