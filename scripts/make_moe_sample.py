@@ -86,7 +86,9 @@ def main() -> None:
     table = table[table["framework"].notna() & table["dtype"].isin(["bf16", "fp8_block"])].reset_index(drop=True)
     table["implementation"] = list(map(IMPLEMENTATIONS.get, zip(table["framework"], table["dtype"], strict=True)))
     nongated = table["kernel_source"].eq("moe_torch_flow_nongated")
-    table["gated"] = ~(nongated | (table["framework"].eq("vllm") & table["hidden"].eq(2688)))
+    # the collector that A100's vLLM rows are from made gated weights for every model
+    plain = table["framework"].eq("vllm") & table["hidden"].eq(2688) & table["system"].ne("a100_sxm")
+    table["gated"] = ~(nongated | plain)
     table["rank_rows"] = rank_rows(table)
     table["rank_tokens"] = [
         local_tokens(row.distribution, row.tokens, row.experts, row.topk, row.ep) if shared else row.tokens
