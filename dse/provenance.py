@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .job import SweepJob
-from .kernels.registry import Kernel
+from .kernels.registry import Kernel, attribute
 from .platform import cpu_type
 from .trust import label_of
 
@@ -98,6 +98,7 @@ def hash_of_model(model: Any) -> str:
     module = model.cost_function.partition(":")[0] if isinstance(model, Kernel) else "jaxmodel"
     if module.split(".")[0] == "jaxmodel":
         return model_hash()
+    attribute(model.cost_function)  # says what is wrong where it cannot be imported
     source = Path(str(import_module(module).__file__))
     return hashlib.sha256(model_hash().encode() + source.read_bytes()).hexdigest()
 

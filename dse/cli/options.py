@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
 from ..kernels.problem import default_of, shape_form
-from ..kernels.registry import choices_by_option, get_kernel, kernel_names
+from ..kernels.registry import choices_by_option, get_kernel, kernel_names, usable_kernels
 
 if TYPE_CHECKING:
     from ..question import Question
@@ -28,8 +28,9 @@ def add_question(
         kernels: that the command serves; None: all.
         named: the kernel is an option, `--kernel`; else the command has an argument for it, or serves one.
     """
-    served = tuple(kernels or kernel_names())
-    shown = tuple(name for name in getattr(parser, "words", ()) if name in served)[:1] or served
+    words, usable = getattr(parser, "words", ()), usable_kernels()
+    served = tuple(kernels or (name for name in kernel_names() if name in usable or name in words))
+    shown = tuple(name for name in words if name in served)[:1] or served
     group = parser.add_argument_group("the problem and the machine")
     if named:
         group.add_argument("--kernel", default="gemm", metavar="NAME", help=f"{', '.join(served)} (default: gemm)")

@@ -101,6 +101,11 @@ def schedule_fields(kernel: str) -> dict[str, dict[str, Any]]:
     while True:
         files = content_files(f"spaces/{kernel}")
         if "_fields" not in files:
+            if kernel in _kernels():
+                raise UserError(
+                    f"spaces/{kernel} has no file _fields.toml: declare every field of the kernel's schedule there, as "
+                    "docs/add-a-kernel.md shows"
+                )
             raise unknown("kernel", kernel, _kernels(), "a kernel's spaces need a file _fields.toml beside them")
         content = _fields_in(files["_fields"], files["_fields"].stat().st_mtime_ns)
         if set(content) != {"base"}:
@@ -134,6 +139,8 @@ def _path_of(kernel: str | os.PathLike[str], family: str) -> Path:
     if text not in _kernels():
         raise unknown("kernel", text, _kernels(), "or give the path of your own .toml file")
     files = _family_files(text)
+    if not files:
+        raise UserError(f"the kernel {text} has no space: add spaces/{text}/FAMILY.toml, as docs/add-a-kernel.md shows")
     if family not in files:
         raise unknown(f"{text} space", family, files, "or give the path of your own .toml file")
     return files[family]

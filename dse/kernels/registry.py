@@ -82,6 +82,8 @@ FILES: dict[str, str] = {  # kernel -> the file of this folder that holds it
     "quantise": "rows",
 }
 
+PACKAGE = Path(__file__).parent
+
 
 @dataclass(frozen=True)
 class Kernel:
@@ -122,12 +124,32 @@ class Kernel:
         return _record_fields(self.schedule_record)
 
     def schedule(self, columns: Mapping[str, Any]) -> Any:
-        """The model's schedule record from one array (or number) a field."""
+        """The model's schedule record from one array (or number) a field.
+
+        Raises:
+            UserError: a field has none: spaces/<name>/_fields.toml does not declare it.
+        """
+        missing = [name for name in self.schedule_fields if name not in columns]
+        if missing:
+            raise UserError(
+                f"{', '.join(missing)} of {self.schedule_record}: declare every field of it in "
+                f"spaces/{self.name}/_fields.toml"
+            )
         return attribute(self.schedule_record)(**{name: columns[name] for name in self.schedule_fields})
 
     def cost(self, problem: Any, schedule: Any, gpu: Any) -> Any:
-        """The model. Problem, schedule and GPU are the model's records."""
-        return attribute(self.cost_function)(problem, schedule, gpu)
+        """The model. Problem, schedule and GPU are the model's records.
+
+        Raises:
+            UserError: what the function gives is no cost.
+        """
+        found = attribute(self.cost_function)(problem, schedule, gpu)
+        if not hasattr(found, "latency_s"):
+            raise UserError(
+                f"{self.cost_function} returns {type(found).__name__}, no Cost: end it with "
+                "`return program_cost(program, gpu)`"
+            )
+        return found
 
     def problem_of(self, content: Mapping[str, Any]) -> Any:
         """The problem whose attributes these are, as `dataclasses.asdict` or JSON has them.
@@ -153,6 +175,11 @@ def get_kernel(name: str) -> Kernel:
     names = kernel_names()
     if name not in names:
         raise unknown("kernel", name, names)
+    own = next((path for path in _user_files() if path.stem == name), None)
+    if own and (PACKAGE / own.name).exists() | (name in FILES):
+        raise UserError(
+            f"{own} has the name of a file or kernel of the package: call the file, and its kernel, otherwise"
+        )
     with_user_folders()
     file = FILES.get(name, name)
     try:
@@ -169,6 +196,11 @@ def get_kernel(name: str) -> Kernel:
     return found
 
 
+def usable_kernels() -> tuple[str, ...]:
+    """Those of `kernel_names` that `get_kernel` gives: a broken file of the user's keeps no other kernel from use."""
+    return tuple(name for name in kernel_names() if _is_usable(name))
+
+
 def kernel_of(problem: Problem) -> Kernel:
     """The kernel that a problem is of."""
     return get_kernel(problem.kernel)
@@ -183,10 +215,10 @@ def choices_by_option(names: Iterable[str] | None = None) -> dict[str, dict[str,
     """Option -> kernel -> its choice of that option.
 
     Args:
-        names: of kernels; None: all.
+        names: of kernels; None: all that can be used.
     """
     found: dict[str, dict[str, Choice]] = {}
-    for name in kernel_names() if names is None else names:
+    for name in usable_kernels() if names is None else names:
         for choice in get_kernel(name).problem.CHOICES:
             found.setdefault(choice.option, {})[name] = choice
     return found
@@ -230,9 +262,16 @@ def check_served(kernel: str, what: str, served: Iterable[str] = ("gemm",)) -> N
 
 @lru_cache(maxsize=256)
 def attribute(path: str) -> Any:
-    """What "module:attribute" names, imported now."""
+    """What "module:attribute" names, imported now.
+
+    Raises:
+        UserError: the module cannot be imported or lacks it.
+    """
     module, _, name = path.partition(":")
-    return getattr(import_module(module), name)
+    try:
+        return getattr(import_module(module), name)
+    except (SyntaxError, ImportError, AttributeError) as error:
+        raise UserError(f"{path}, which a kernel names, cannot be used: {type(error).__name__}: {error}") from error
 
 
 @lru_cache(maxsize=256)
@@ -242,6 +281,14 @@ def _record_fields(path: str) -> tuple[str, ...]:
 
 def _user_files() -> list[Path]:
     return [path for root in user_roots() for path in sorted((root / "kernels").glob("*.py"))]
+
+
+def _is_usable(name: str) -> bool:
+    try:
+        get_kernel(name)
+    except UserError:
+        return False
+    return True
 
 
 def _hashable(value: Any) -> Any:
