@@ -242,6 +242,10 @@ def test_studies_take_any_kernel(capsys, run):
     code, out, _ = answer(capsys, "compare", f"{run.folder}:0", "tile_rows=1 order=pingpong")
     assert code == 0
     assert "down -> pingpong" in out
+    for words in (("--gpu-b", "h100_sxm"), ("--set-b", "ddr_bandwidth=2x", "--retune")):
+        code, out, err = answer(capsys, "compare", f"{run.folder}:0", *words, "--quiet")
+        assert code == 0, err
+        assert out.startswith("toy 5000x1000 bf16, flip true")
     code, out, _ = answer(capsys, "sensitivity", run.folder, 0)
     assert code == 0
     assert out.startswith("toy 5000x1000 bf16, flip true on h200_sxm, simt")

@@ -170,7 +170,7 @@ def _asked_again(arguments: argparse.Namespace, a: "Case") -> "Question":
     gpu = load_gpu(arguments.gpu_b or _gpu_of(arguments, a), changes)
     same = job.space.family if job.space.family in families_of(job.problem, gpu, a.accumulator) else None
     family = None if arguments.retune else same
-    return ask(job.problem, gpu=gpu, family=family, accumulator=a.accumulator, clock=job.clock)
+    return ask(job.problem, gpu=gpu, family=family, accumulator=_named(job.problem, a.accumulator), clock=job.clock)
 
 
 def _changes_of_b(arguments: argparse.Namespace) -> dict[str, str]:
@@ -192,7 +192,15 @@ def _other(arguments: argparse.Namespace, asked: "Question") -> "Question":
     if arguments.gpu_b is None:
         changes = {**overrides(arguments.overrides), **changes}
     gpu = load_gpu(arguments.gpu_b or arguments.gpu, changes)
-    return ask(asked.problem, gpu=gpu, family=arguments.family, accumulator=asked.accumulator, clock=asked.clock)
+    accumulator = _named(asked.problem, asked.accumulator)
+    return ask(asked.problem, gpu=gpu, family=arguments.family, accumulator=accumulator, clock=asked.clock)
+
+
+def _named(problem: Any, accumulator: str) -> str | None:
+    """The accumulator as a question names it: a kernel without tensor instructions names none."""
+    from ..kernels.registry import kernel_of
+
+    return accumulator if kernel_of(problem).tensor_cores else None
 
 
 def _tuned(arguments: argparse.Namespace, asked: "Question", progress: Any) -> "Case":
