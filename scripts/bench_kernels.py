@@ -100,7 +100,8 @@ def main() -> None:
             at, base = rates[-1], rates[0]
             print(
                 f"{at.kernel:17s} {at.space:28s} {at.listed:>12,} points, swept {at.points:>12,}  "
-                f"{at.rate / 1e6:6.1f} M/s  {at.core_rate / 1e6:6.1f} M a core-second  {at.core_rate / base.core_rate:5.2f} of GEMM",
+                f"{at.rate / 1e6:6.1f} M/s  {at.core_rate / 1e6:6.1f} M a core-second  "
+                f"{at.core_rate / base.core_rate:5.2f} of GEMM",
                 flush=True,
             )
     if arguments.json:
