@@ -105,6 +105,8 @@ def open_run(path: str | os.PathLike[str]) -> OpenRun:
             rank_by=content["rank_by"],
         )
         accumulator, families = str(content["accumulator"]), tuple(content["families"])
+    except UserError as error:  # a kernel that is not there, or is broken
+        raise UserError(f"{where / FILE}: {error}") from error
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{where / FILE} is missing or damaged ({error}): run the sweep again") from error
     made = run.summary["provenance"]

@@ -30,9 +30,7 @@ def folder(tmp_path: Path) -> Path:
 def dse(folder: Path, *words: str) -> tuple[int, str]:
     """Exit code and standard error."""
     env = os.environ | {"DSE_PATH": str(folder), "PYTHONPATH": str(ROOT)}
-    run = subprocess.run(
-        [sys.executable, "-m", "dse", *words], cwd=folder, env=env, capture_output=True, text=True, check=False
-    )
+    run = subprocess.run([sys.executable, "-m", "dse", *words], env=env, capture_output=True, text=True, check=False)
     return run.returncode, run.stderr
 
 
@@ -93,3 +91,16 @@ def test_no_declared_fields_and_no_space(folder: Path) -> None:
     (folder / FIELDS).write_text(fields, encoding="utf-8")
     (folder / SPACE).unlink()
     assert "the kernel add_rmsnorm has no space: add spaces/add_rmsnorm/FAMILY.toml" in refusal(folder)
+
+
+def test_a_run_without_its_kernel_says_where_the_kernel_is_missed(folder: Path) -> None:
+    run = str(folder / "run")
+    words = ("sweep", "add_rmsnorm", "--shape", "64x64", "--axis", "stages=1", "--out", run, "--quiet")
+    assert dse(folder, *words)[0] == 0
+    assert dse(folder, "top", run)[0] == 0
+    for words in (("top", run), ("explain", run, "0"), ("compare", f"{run}:0", f"{run}:1")):
+        code, error = dse(folder / "nowhere", *words)
+        assert code == 2
+        assert "unknown kernel 'add_rmsnorm'" in error
+        assert "one of your own is found in a folder that DSE_PATH names" in error
+        assert "damaged" not in error

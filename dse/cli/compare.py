@@ -196,7 +196,7 @@ def _other(arguments: argparse.Namespace, asked: "Question") -> "Question":
     return ask(asked.problem, gpu=gpu, family=arguments.family, accumulator=accumulator, clock=asked.clock)
 
 
-def _named(problem: Any, accumulator: str) -> str | None:
+def _named(problem: Any, accumulator: str | None) -> str | None:
     """The accumulator as a question names it: a kernel without tensor instructions names none."""
     from ..kernels.registry import kernel_of
 

@@ -174,7 +174,7 @@ def get_kernel(name: str) -> Kernel:
     """
     names = kernel_names()
     if name not in names:
-        raise unknown("kernel", name, names)
+        raise unknown("kernel", name, names, "one of your own is found in a folder that DSE_PATH names")
     own = next((path for path in _user_files() if path.stem == name), None)
     if own and (PACKAGE / own.name).exists() | (name in FILES):
         raise UserError(
