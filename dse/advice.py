@@ -106,12 +106,13 @@ def what_to_change(about: About) -> list[str]:
 
 def _remarks(about: About) -> Remarks:
     cost, bound, share = about.cost, about.bound, about.share
+    tail_help = "other tiles" if about.schedule.get("persistent") else "other tiles, or a persistent grid"
     return {
         "bound": (1.0 if _bound_text(about) else 0.0, _bound_text(about)),
         "padding": (about.padding, "of the tensor work is padding: choose tiles that divide the problem's sizes"),
         "tail": (
             share("tail_s"),
-            f"is the tail of {float(cost['waves']):.2f} waves: other tiles, or a persistent grid",
+            f"is the tail of {float(cost['waves']):.2f} waves: {tail_help}",
         ),
         "prologue": (share("prologue_s"), "is filling the pipeline: fewer stages, or more work a CTA"),
         "epilogue": (share("epilogue_s") if bound != "epilogue" else 0.0, "is writing results that nothing hides"),

@@ -159,13 +159,15 @@ def result_text(title: str, result: "SweepResult") -> str:
     if not len(result.top):
         lines.append("no schedule fits: see the reasons above" if not result.incomplete else "nothing that fits so far")
         return "\n".join(lines)
+    shown = result.top.head(max(job.top, 1))
     lines += [
-        f"the best {len(result.top)} by {job.rank_by}",
-        schedule_rows(result.top, trust=result.trust, kernel=job.space.kernel),
+        f"the best {len(shown)} by {job.rank_by}",
+        schedule_rows(shown, trust=result.trust, kernel=job.space.kernel),
         "",
     ]
-    if result.top_ties_dropped:
-        lines.append(f"{result.top_ties_dropped:,} more tie with the last of them")
+    ties = len(result.top) - len(shown) + result.top_ties_dropped
+    if ties:
+        lines.append(f"{ties:,} more tie with the last of them")
     lines.append(f"front over {', '.join(job.objectives)}: {result.front_points:,} points")
     if result.front_ties_dropped:
         lines.append(
@@ -173,8 +175,8 @@ def result_text(title: str, result: "SweepResult") -> str:
         )
     lines.append(f"{result.seconds:.2f} s, {result.rate / 1e6:.1f} M points/s ({result.executor})")
     if result.folder:
-        shown = shlex.quote(result.folder)
-        lines += [f"written to {result.folder} (Parquet)", _next(shown, job.space.kernel)]
+        folder = shlex.quote(result.folder)
+        lines += [f"written to {result.folder} (Parquet)", _next(folder, job.space.kernel)]
     return "\n".join(lines)
 
 
