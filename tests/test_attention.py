@@ -50,6 +50,13 @@ def test_what_is_wrong_with_a_problem_is_said(shape: str, choices: dict, text: s
     assert text in str(caught.value)
 
 
+def test_the_head_of_a_sweep_says_whether_there_is_a_mask() -> None:
+    shape = "8x32/8x4096x128"
+    assert AttentionProblem.from_shape(shape).described("fp32") == f"attention {shape} bf16, causal, fp32 accumulation"
+    whole = AttentionProblem.from_shape(shape, causal=False).described("fp32")
+    assert whole == f"attention {shape} bf16, causal false, fp32 accumulation"
+
+
 def test_flop_counts_the_pairs_that_the_mask_leaves() -> None:
     """Q K^T of 256 tokens and head dim 128, causal: 8,421,376 (reference W8), and as much again for P V."""
     assert problem("1x1x256x128").flop == 2 * 8_421_376

@@ -295,6 +295,9 @@ def test_other_errors():
     assert error_of(load_space, preset="quik").startswith(
         "unknown preset of the space gemm/wgmma 'quik'; known: cutlass,"
     )
+    assert error_of(load_space, preset="triton", axes={"tile_n": 24}).endswith(
+        "(of what the preset triton keeps of the space)"
+    )
     size = space.size
     for index in (-1, size, 2**70):
         assert error_of(space.digits, index) == f"index {index} is not in the space gemm/wgmma: 0 to {size - 1}"

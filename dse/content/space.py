@@ -67,9 +67,13 @@ def load_space(
     if dtype not in DTYPE_BYTES:
         raise unknown("dtype", dtype, DTYPE_BYTES)
     space = _load_file(_path_of(kernel, family), dtype, ())
-    if preset is not None:
-        space = _restrict_to_preset(space, preset)
-    return _restrict(space, axes or {})
+    if preset is None:
+        return _restrict(space, axes or {})
+    space = _restrict_to_preset(space, preset)
+    try:
+        return _restrict(space, axes or {})
+    except UserError as error:
+        raise UserError(f"{error} (of what the preset {preset} keeps of the space)") from None
 
 
 def list_spaces() -> tuple[SpaceEntry, ...]:

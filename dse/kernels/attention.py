@@ -125,6 +125,10 @@ class AttentionProblem(KernelProblem):
         dims = str(self.head_dim) + (f"/{self.v_dim}" if self.v_dim != self.head_dim else "")
         return f"{self.batch}x{heads}x{tokens}x{dims}"
 
+    def described(self, accumulator: str) -> str:
+        """See `Problem.described`; whether there is a causal mask doubles or halves the work, so it is always said."""
+        return f"{self.title}{', causal' if self.causal else ''}, {accumulator} accumulation"
+
     def sequences(self) -> Lengths:
         """(sequences, queries each) of at most four lengths, the longest first; keys are `kv_tokens` - `q_tokens`
         more.

@@ -22,6 +22,10 @@ def remarks(about: About) -> Remarks:
     found: dict[str, tuple[float, str]] = {
         "bound": (0.0, ""),
         "overlap": (shown, _overlap_text(at)),
+        "padding": (
+            about.padding,
+            "of the tensor work is masked or padding: diagonal blocks are done whole: smaller tiles, smaller blocks",
+        ),
         "prologue": (
             about.share("prologue_s"),
             "is tiles' first loads and first blocks: smaller tiles in blocks of fewer keys, or persistent",
