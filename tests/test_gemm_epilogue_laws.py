@@ -14,6 +14,9 @@ from jaxmodel.kernels import gemm, gemm_epilogue
 from jaxmodel.kernels.gemm_epilogue_types import GemmEpilogue
 
 COUNT = 1000
+QUICK = {"xla_backend_optimization_level": 0}  # compiles in half the time
+EPILOGUE = jax.jit(gemm_epilogue.cost, compiler_options=QUICK)  # one compilation for all draws
+GEMM = jax.jit(gemm.cost, compiler_options=QUICK)
 
 
 class TestGemmEpilogueLaws(KernelLaws):
@@ -38,7 +41,7 @@ def test_an_epilogue_that_does_nothing_is_a_gemm(family: str) -> None:
     with jax.enable_x64(True):
         cast = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), (draw.problem, draw.schedule, gpu))
         problem, schedule, gpu = cast
-        found, known = gemm_epilogue.cost(problem, schedule, gpu), gemm.cost(problem.gemm, schedule, gpu)
+        found, known = EPILOGUE(problem, schedule, gpu), GEMM(problem.gemm, schedule, gpu)
         found, known = (jax.tree.map(lambda leaf: np.broadcast_to(leaf, COUNT), cost) for cost in (found, known))
     np.testing.assert_array_equal(found.reason == 0, known.reason == 0)
     fits = (known.reason == 0) & (draw.schedule.stream_k < 1)
@@ -55,9 +58,9 @@ def test_every_part_of_an_epilogue_costs_something_or_nothing_never_less() -> No
     with jax.enable_x64(True):
         records = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), tuple(draw))
         problem, schedule, gpu = records
-        plain = gemm_epilogue.cost(problem, schedule, gpu)
+        plain = EPILOGUE(problem, schedule, gpu)
         for name, value in (("slots", 50.0), ("sfu_op", 20.0), ("read_bytes", 2.0), ("column_bytes", 2.0)):
             more = dataclasses.replace(problem, **{name: getattr(problem, name) + value})
-            found = gemm_epilogue.cost(more, schedule, gpu)
+            found = EPILOGUE(more, schedule, gpu)
             assert np.all(found.latency_s >= plain.latency_s * (1 - 1e-12)), name
             assert np.any((found.latency_s > plain.latency_s * 1.001) & (plain.reason == 0)), name
