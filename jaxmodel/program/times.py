@@ -13,7 +13,6 @@ from .records import Action, InOrder, Needs, TileProgram
 
 Busy = dict[str, Floats]  # pipeline -> seconds
 ARITHMETIC = ("tensor", "cuda", "sfu", "tmem", "smem")
-PORTS = ("l15", "net")
 
 
 @dataclass(frozen=True)
