@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .advice import About, what_binds, what_to_change
+from .kernels.registry import without_interval
 from .roofline import TENSOR, Roofline
 from .schedule_words import words_of
 from .text import byte_text, seconds_text, table, what_if_lines
@@ -204,7 +205,7 @@ def _verdict(at: Explanation) -> list[str]:
 
 def _trust(at: Explanation) -> list[str]:
     if not at.trust:
-        return []
+        return [f"trust     {without_interval(at.problem.kernel)}"]
     remarks = [f"extrapolates: {text}" for text in at.trust.extrapolates]
     remarks += [] if at.tuned else [SINGLE_SCHEDULE]
     return [f"trust     {at.trust.line(at.latency_s)}", *(f"          {remark}" for remark in remarks)]

@@ -8,7 +8,7 @@ import pytest
 from dse import list_spaces, load_gpu
 from dse.content.space import schedule_fields, space_families
 from dse.kernels.problem import Problem, default_of, shape_form
-from dse.kernels.registry import FILES, choices_by_option, get_kernel, kernel_names
+from dse.kernels.registry import FILES, choices_by_option, get_kernel, kernel_names, without_interval
 from dse.provenance import describe_problem
 from dse.question import ask
 from dse.roofline import roofline
@@ -86,3 +86,9 @@ def test_the_packaged_kernels_are_all_there_are():
 def test_a_gpu_without_the_type_still_runs_a_kernel_without_tensor_instructions():
     assert "fp32" not in load_gpu("h200_sxm").dtypes()
     assert ask("4096x4096", "fp32", kernel="softmax").family == "simt"
+
+
+def test_a_kernel_without_intervals_says_what_of_it_was_compared() -> None:
+    said = "no interval; held against measurements: "
+    assert without_interval("grouped_gemm") == said + "nothing"
+    assert without_interval("moe") == said + "library schedules, a preset with its implementation (dse validate moe)"

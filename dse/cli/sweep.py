@@ -149,6 +149,7 @@ def _print_one(arguments: argparse.Namespace, asked: "Question", result: "SweepR
 
 def result_text(title: str, result: "SweepResult") -> str:
     """Everything a sweep found, in words: the space, the best, the front, where the files are."""
+    from ..kernels.registry import without_interval
     from ..text import what_if_lines
     from .show import schedule_rows
 
@@ -163,6 +164,7 @@ def result_text(title: str, result: "SweepResult") -> str:
     lines += [
         f"the best {len(shown)} by {job.rank_by}",
         schedule_rows(shown, trust=result.trust, kernel=job.space.kernel),
+        *([] if result.trust else [without_interval(job.space.kernel)]),
         "",
     ]
     ties = len(result.top) - len(shown) + result.top_ties_dropped

@@ -212,5 +212,6 @@ KERNELS = (
         "jaxmodel.kernels.attention:cost",
         reason_numbers="dse.kernels.attention_reasons:reason_numbers",
         advice="dse.kernels.attention_advice",
+        compared="library schedules, a preset with its implementation (dse validate attention)",
     ),
 )

@@ -187,5 +187,6 @@ KERNELS = (
         DecodeAttentionProblem,
         "jaxmodel.kernels.decode_attention_types:DecodeAttentionSchedule",
         "jaxmodel.kernels.decode_attention:cost",
+        compared="library schedules, a preset with its implementation (dse validate decode_attention)",
     ),
 )

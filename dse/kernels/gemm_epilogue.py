@@ -147,5 +147,6 @@ KERNELS = (
         "jaxmodel.kernels.gemm_epilogue:cost",
         compiled_fields=("stream_k",),
         one_order="dse.kernels.gemm_order:ORDER_OF_GEMM",
+        compared="its parts, each as a kernel (dse validate gemm_epilogue)",
     ),
 )

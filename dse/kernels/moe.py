@@ -125,4 +125,13 @@ class MoeProblem(KernelProblem):
         return 3 if self.gated else 2
 
 
-KERNELS = (Kernel("moe", "MoE", MoeProblem, "jaxmodel.kernels.moe_types:MoeSchedule", "jaxmodel.kernels.moe:cost"),)
+KERNELS = (
+    Kernel(
+        "moe",
+        "MoE",
+        MoeProblem,
+        "jaxmodel.kernels.moe_types:MoeSchedule",
+        "jaxmodel.kernels.moe:cost",
+        compared="library schedules, a preset with its implementation (dse validate moe)",
+    ),
+)

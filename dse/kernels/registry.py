@@ -104,6 +104,7 @@ class Kernel:
             grid; "": they never are.
         reason_numbers: of `(reason, problem, schedule, cost, gpu) -> str`, the numbers of reasons that are its own.
         advice: name of a module that holds remarks of its own for `explain`, see `dse.advice`.
+        compared: where it has no intervals, what of it was held against measurements; "": nothing.
     """
 
     name: str
@@ -117,6 +118,7 @@ class Kernel:
     one_order: str = ""
     reason_numbers: str = ""
     advice: str = ""
+    compared: str = ""
 
     @property
     def schedule_fields(self) -> tuple[str, ...]:
@@ -293,3 +295,9 @@ def _is_usable(name: str) -> bool:
 
 def _hashable(value: Any) -> Any:
     return tuple(_hashable(entry) for entry in value) if isinstance(value, (list, tuple)) else value
+
+
+def without_interval(kernel: str) -> str:
+    """The line that stands in an interval's place: what of a kernel was held against measurements."""
+    compared = get_kernel(kernel).compared
+    return f"no interval; held against measurements: {compared or 'nothing'}"

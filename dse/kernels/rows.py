@@ -300,6 +300,7 @@ KERNELS = tuple(
         tensor_cores=False,
         reason_numbers="dse.kernels.rows_reasons:reason_numbers",
         advice="dse.kernels.rows_advice",
+        compared="two limits and a few published times (dse validate memory_bound)",
     )
     for problem in PROBLEMS
 )
