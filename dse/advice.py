@@ -6,17 +6,15 @@ stand in place of the remarks of the same key, or beside them.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, TypeAlias
+from typing import Any
 
+from .about_schedule import GOOD_TRAFFIC, About, Remarks
 from .kernels.registry import get_kernel
 from .roofline import Roofline
 
 WORTH_SAYING = 0.05  # share of the latency below which a loss is not mentioned
 SATURATED = 0.6  # share of the latency from which the busiest pipeline is said to bind
-GOOD_TRAFFIC = 1.25  # DRAM bytes over compulsory bytes that need no remark
-Remarks: TypeAlias = Mapping[str, tuple[float, str]]
 BINDS = {
     "latency": "load latency: the loads in flight do not cover the way to memory and back",
     "tensor": "the tensor cores",
@@ -28,47 +26,6 @@ BINDS = {
     "sfu": "the special function units",
     "net": "the network",
 }
-
-
-@dataclass(frozen=True)
-class About:
-    """What remarks are made of.
-
-    Attributes:
-        kernel: name of the kernel.
-        schedule: field -> number.
-        cost: cost column -> number, one schedule's; `bound_name` says what binds.
-        roof: the problem's roofline on this GPU.
-        clusters: whether the GPU has clusters.
-        throttled_s: seconds of the latency that the power limit costs.
-    """
-
-    kernel: str
-    schedule: Mapping[str, Any]
-    cost: Mapping[str, Any]
-    roof: Roofline
-    clusters: bool = True
-    throttled_s: float = 0.0
-
-    @property
-    def bound(self) -> str:
-        """What binds, a name of `jaxmodel.types.BOUNDS`."""
-        return str(self.cost["bound_name"])
-
-    @property
-    def traffic(self) -> float:
-        """DRAM bytes over compulsory bytes."""
-        return float(self.cost["ddr_bytes"]) / self.roof.compulsory_bytes
-
-    @property
-    def padding(self) -> float:
-        """Share of the executed tensor work that no result needs."""
-        executed_s = float(self.cost["pipeline_tensor_s"]) * self.roof.tensor_efficiency
-        return max(0.0, 1.0 - self.roof.tensor_s / executed_s) if executed_s > 0 else 0.0
-
-    def share(self, name: str) -> float:
-        """A phase's share of the latency, at most 0.999."""
-        return min(float(self.cost.get(name, 0.0)) / float(self.cost["latency_s"]), 0.999)
 
 
 def what_binds(cost: Mapping[str, Any], roof: Roofline, kernel: str = "gemm") -> str:

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .advice import About, what_binds, what_to_change
+from .about_schedule import About
+from .advice import what_binds, what_to_change
 from .kernels.registry import without_interval
 from .roofline import TENSOR, Roofline
 from .schedule_words import words_of

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from dse import explain, load_gpu, load_space
-from dse.advice import About, what_binds, what_to_change
+from dse.about_schedule import About
+from dse.advice import what_binds, what_to_change
 from dse.explain import costs_of, explain_schedule
 from dse.infeasible import why_not
 from dse.job import SweepJob

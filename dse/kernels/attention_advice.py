@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ..advice import About, Remarks
+from ..about_schedule import About, Remarks
 
 ORDER_BOTH = 3
 BINDS = {

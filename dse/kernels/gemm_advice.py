@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ..advice import GOOD_TRAFFIC, About, Remarks
+from ..about_schedule import GOOD_TRAFFIC, About, Remarks
 
 BINDS = {
     "latency": "load latency: the K-steps in flight do not cover the way to memory and back",

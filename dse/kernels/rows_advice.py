@@ -1,6 +1,6 @@
 """What `explain` says of a memory-bound kernel's schedule beside what every kernel's cost says; see `dse.advice`."""
 
-from ..advice import GOOD_TRAFFIC, About, Remarks
+from ..about_schedule import GOOD_TRAFFIC, About, Remarks
 
 BINDS = {
     "latency": "load latency: the vectors in flight do not cover the way to memory and back",
