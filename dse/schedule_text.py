@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .errors import UserError, unknown
-from .schedule_words import split_words
+from .split_words import split_words
 
 EPILOGUES = ("direct", "staged", "overlapped")
 LAUNCHES = ("data_parallel", "persistent", "split_k", "stream_k")

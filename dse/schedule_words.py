@@ -6,15 +6,15 @@ fields, defaults and names of values from its `spaces/<kernel>/_fields.toml`:
     tile_q=128 tile_kv=64 stages=2 order=pingpong
 """
 
-import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from .content.space import load_space, schedule_fields, space_families
 from .errors import UserError, unknown
 from .kernels.registry import attribute, get_kernel
+from .split_words import split_words
 
 LARGEST = 2**24
 MEASURED = {"registers": "registers_measured", "smem_bytes": "smem_measured_bytes"}  # as candidates' files name them
@@ -210,25 +210,3 @@ def words_of(kernel: str) -> Words:
 def schedule_in(kernel: str, row: Mapping[Any, Any]) -> dict[str, int]:
     """The schedule in a row of a result's table."""
     return {name: int(row[name]) for name in words_of(kernel).fields}
-
-
-def split_words(text: str, example: Callable[[], str]) -> dict[str, Any]:
-    """`a=1 b=2`, or a JSON object, as word -> value; the example is for messages.
-
-    Raises:
-        UserError: unreadable, or a word twice.
-    """
-    if text.strip().startswith("{"):
-        try:
-            return dict(json.loads(text))
-        except ValueError as error:
-            raise UserError(f"the schedule is not readable JSON: {error}") from None
-    words: dict[str, Any] = {}
-    for word in re.split(r"[\s;,]+", text.strip()):
-        key, equals, value = word.partition("=")
-        if not equals or not value:
-            raise UserError(f"cannot read {word!r} in the schedule: write KEY=VALUE words, e.g. {example()}")
-        if key in words:
-            raise UserError(f"the schedule gives {key} twice: give it once")
-        words[key] = value
-    return words
