@@ -1,6 +1,5 @@
 """Attention forward (prefill): shapes and choices as users write them -> problems as the model takes them."""
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -10,20 +9,20 @@ from ..content.dtypes import DTYPE_BYTES
 from ..errors import UserError
 from .attention_lengths import Lengths, read_lengths, spread_lengths
 from .choice import Choice
-from .problem import IMPLEMENTATION, KernelProblem, parse_dimension
+from .heads_problem import HeadsProblem
+from .problem import IMPLEMENTATION
 from .registry import Kernel
 
 if TYPE_CHECKING:
     from jaxmodel.kernels.attention_types import Attention
 
 FORM = "BxH[/KVH]xQ[:KV]xD[/DV]"
-SHAPE = re.compile(r"(\d+)[x,*](\d+)(?:/(\d+))?[x,*](\d+)(?::(\d+))?[x,*](\d+)(?:/(\d+))?", re.IGNORECASE)
 ROWS_MAX = 2**24  # keys of a sequence times query heads a KV head: counted exactly below it
 TYPES = tuple(DTYPE_BYTES)
 
 
 @dataclass(frozen=True)
-class AttentionProblem(KernelProblem):
+class AttentionProblem(HeadsProblem):
     """softmax(Q K^T + mask) V of whole prompts, or of a prompt's last part over the keys before it.
 
     Attributes:
@@ -45,7 +44,6 @@ class AttentionProblem(KernelProblem):
 
     kernel: ClassVar[str] = "attention"
     NAME: ClassVar[str] = "attention"
-    SIZES: ClassVar[tuple[str, ...]] = ("batch", "heads", "kv_heads", "q_tokens", "kv_tokens", "head_dim", "v_dim")
     FORM: ClassVar[str] = FORM
     EXAMPLE: ClassVar[str] = "4x32/8x4096x128"
     CHOICES: ClassVar[tuple[Choice, ...]] = (
@@ -60,13 +58,6 @@ class AttentionProblem(KernelProblem):
         IMPLEMENTATION,
     )
 
-    batch: int
-    heads: int
-    kv_heads: int
-    q_tokens: int
-    kv_tokens: int
-    head_dim: int
-    v_dim: int
     dtype: str = "bf16"
     out_dtype: str | None = None
     causal: bool = True
@@ -79,32 +70,9 @@ class AttentionProblem(KernelProblem):
     implementation: str = "none"
     implementation_numbers: tuple[tuple[str, float], ...] = ()
 
-    @classmethod
-    def read_shape(cls, text: str) -> dict[str, int]:
-        """The sizes in BxH[/KVH]xQ[:KV]xD[/DV]."""
-        found = SHAPE.fullmatch(text.strip())
-        if found is None:
-            raise UserError(
-                f"shape {text!r} is no attention: write {FORM}, batch x heads/KV heads x queries:keys x head dim/value "
-                f"head dim, e.g. {cls.EXAMPLE}"
-            )
-        batch, heads, kv_heads, q_tokens, kv_tokens, head_dim, v_dim = found.groups()
-        parts = (batch, heads, kv_heads or heads, q_tokens, kv_tokens or q_tokens, head_dim, v_dim or head_dim)
-        return {name: parse_dimension(name, part, text) for name, part in zip(cls.SIZES, parts, strict=True)}
-
     def checked(self) -> Self:
         """See `Problem.checked`; also KV heads divide heads, queries are among the keys, lengths match the shape."""
         super().checked()
-        if self.heads % self.kv_heads:
-            raise UserError(
-                f"heads = {self.heads} in shape {self.shape!r} is no multiple of kv_heads = {self.kv_heads}: every KV "
-                "head serves as many"
-            )
-        if self.q_tokens > self.kv_tokens:
-            raise UserError(
-                f"q_tokens = {self.q_tokens} in shape {self.shape!r} is above kv_tokens = {self.kv_tokens}: queries "
-                "are among the keys; write Q:KV with KV at least Q"
-            )
         if self.kv_tokens * (self.heads // self.kv_heads) >= ROWS_MAX:
             raise UserError(
                 f"kv_tokens x heads / kv_heads in shape {self.shape!r} is 2^24 or more, past what the model's float32 "
@@ -116,14 +84,6 @@ class AttentionProblem(KernelProblem):
             raise UserError("lengths and length_spread both say how sequences differ: give one of them")
         self.sequences()
         return self
-
-    @property
-    def shape(self) -> str:
-        """As the command line writes it, without what is equal."""
-        heads = str(self.heads) + (f"/{self.kv_heads}" if self.kv_heads != self.heads else "")
-        tokens = str(self.q_tokens) + (f":{self.kv_tokens}" if self.kv_tokens != self.q_tokens else "")
-        dims = str(self.head_dim) + (f"/{self.v_dim}" if self.v_dim != self.head_dim else "")
-        return f"{self.batch}x{heads}x{tokens}x{dims}"
 
     def described(self, accumulator: str) -> str:
         """See `Problem.described`; whether there is a causal mask doubles or halves the work, so it is always said."""

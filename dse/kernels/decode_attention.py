@@ -1,6 +1,5 @@
 """Decode attention: shapes and choices as users write them -> problems as the model takes them."""
 
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -9,20 +8,20 @@ import numpy as np
 from ..content.dtypes import DTYPE_BYTES
 from ..errors import UserError, unknown
 from .choice import Choice
-from .problem import IMPLEMENTATION, KernelProblem, parse_dimension
+from .heads_problem import HeadsProblem
+from .problem import IMPLEMENTATION
 from .registry import Kernel
 
 if TYPE_CHECKING:
     from jaxmodel.kernels.decode_attention_types import DecodeAttention
 
 FORM = "BxH[/KVH]xQ:KVxD[/DV]"
-SHAPE = re.compile(r"(\d+)[x,*](\d+)(?:/(\d+))?[x,*](\d+):(\d+)[x,*](\d+)(?:/(\d+))?", re.IGNORECASE)
 TYPES = tuple(DTYPE_BYTES)
 LONG = 2**20  # tokens: every space's splits times its blocks are fewer
 
 
 @dataclass(frozen=True)
-class DecodeAttentionProblem(KernelProblem):
+class DecodeAttentionProblem(HeadsProblem):
     """Attention of a few queries a sequence over keys and values in a cache.
 
     Attributes:
@@ -45,9 +44,9 @@ class DecodeAttentionProblem(KernelProblem):
 
     kernel: ClassVar[str] = "decode_attention"
     NAME: ClassVar[str] = "decode attention"
-    SIZES: ClassVar[tuple[str, ...]] = ("batch", "heads", "kv_heads", "q_tokens", "kv_tokens", "head_dim", "v_dim")
     FORM: ClassVar[str] = FORM
     EXAMPLE: ClassVar[str] = "64x32/8x1:8192x128"
+    KEYS_NEEDED: ClassVar[bool] = True
     CHOICES: ClassVar[tuple[Choice, ...]] = (
         Choice("kv_dtype", "type of keys and values in the cache (default: as --dtype)", allowed=TYPES),
         Choice("out_dtype", "type of the output (default: bf16, or what suits --dtype)", allowed=TYPES),
@@ -60,13 +59,6 @@ class DecodeAttentionProblem(KernelProblem):
         IMPLEMENTATION,
     )
 
-    batch: int
-    heads: int
-    kv_heads: int
-    q_tokens: int
-    kv_tokens: int
-    head_dim: int
-    v_dim: int
     dtype: str = "bf16"
     kv_dtype: str | None = None
     out_dtype: str | None = None
@@ -79,32 +71,9 @@ class DecodeAttentionProblem(KernelProblem):
     implementation: str = "none"
     implementation_numbers: tuple[tuple[str, float], ...] = ()
 
-    @classmethod
-    def read_shape(cls, text: str) -> dict[str, int]:
-        """The sizes in BxH[/KVH]xQ:KVxD[/DV]."""
-        found = SHAPE.fullmatch(text.strip())
-        if found is None:
-            raise UserError(
-                f"shape {text!r} is no decode attention: write {FORM}, batch x heads/KV heads x queries:keys x head "
-                f"dim/value head dim, e.g. {cls.EXAMPLE}"
-            )
-        batch, heads, kv_heads, q_tokens, kv_tokens, head_dim, v_dim = found.groups()
-        parts = (batch, heads, kv_heads or heads, q_tokens, kv_tokens, head_dim, v_dim or head_dim)
-        return {name: parse_dimension(name, part, text) for name, part in zip(cls.SIZES, parts, strict=True)}
-
     def checked(self) -> Self:
         """See `Problem.checked`; also KV heads divide heads, queries are among the keys, and shared values fit."""
         super().checked()
-        if self.heads % self.kv_heads:
-            raise UserError(
-                f"heads = {self.heads} in shape {self.shape!r} is no multiple of kv_heads = {self.kv_heads}: every KV "
-                "head serves as many"
-            )
-        if self.q_tokens > self.kv_tokens:
-            raise UserError(
-                f"q_tokens = {self.q_tokens} in shape {self.shape!r} is above kv_tokens = {self.kv_tokens}: queries "
-                "are among the keys; write Q:KV with KV at least Q"
-            )
         if self.shares_kv and self.v_dim > self.head_dim:
             raise UserError(
                 f"shared_kv with v_dim = {self.v_dim} above head_dim = {self.head_dim}: values are part of the keys"
@@ -113,13 +82,6 @@ class DecodeAttentionProblem(KernelProblem):
             allowed = [name for name, size in DTYPE_BYTES.items() if size <= DTYPE_BYTES[self.dtype]]
             raise unknown("kv_dtype", self.cache_dtype, allowed, f"for dtype {self.dtype}: the cache is no wider")
         return self
-
-    @property
-    def shape(self) -> str:
-        """As the command line writes it, without what is equal."""
-        heads = str(self.heads) + (f"/{self.kv_heads}" if self.kv_heads != self.heads else "")
-        dims = str(self.head_dim) + (f"/{self.v_dim}" if self.v_dim != self.head_dim else "")
-        return f"{self.batch}x{heads}x{self.q_tokens}:{self.kv_tokens}x{dims}"
 
     def enlarged(self) -> Self:
         """One in which no context is too short for a schedule's splits."""
