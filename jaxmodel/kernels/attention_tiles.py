@@ -155,6 +155,7 @@ def makespan(
             number = tiles.tiles - floor_div((waves - 1.0) * sms, parts)
             there = number >= 1.0
             walked = split_blocks(blocks_of(problem, schedule, tiles, jnp.maximum(number, 1.0)), splits)
+            walked = jnp.where(problem.window > 0, jnp.minimum(walked, a_part / tiles.tiles), walked)
             alone_s, busy_s = pace.fixed_s + walked * pace.block_s, walked * pace.engine_s
             filled_s = jnp.maximum(waves * busy_s, waves / resident * alone_s)
             ends_s = jnp.where(waves <= resident, jnp.maximum(alone_s, waves * busy_s), filled_s)

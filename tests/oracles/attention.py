@@ -309,6 +309,8 @@ def _makespan(
             number = c.tiles - math.floor((k - 1) * sms / (c.lines * P))
             if number >= 1:
                 n = math.ceil(c.blocks_of(number) / P)
+                if p.window > 0:
+                    n = min(n, lines_of(c, P) / c.tiles)
                 tau = fixed + n * block_s
                 end = max(end, max(tau, k * n * engine) if k <= r else max(k * n * engine, k * tau / r))
     if w.tiles > sms * r:
