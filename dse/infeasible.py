@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from jaxmodel.kernels.gemm_footprint import THREADS_PER_CTA_MAX
+from jaxmodel.occupancy import THREADS_PER_CTA_MAX
 from jaxmodel.reasons import ADVICE, Reason
 
 from .kernels.registry import attribute, get_kernel, kernel_of

@@ -6,7 +6,7 @@ whole numbers in float32. The quotient is therefore corrected by its remainder, 
 
 import jax.numpy as jnp
 
-from .types import Array
+from .types import Array, Bools
 
 
 def floor_div(a: Array, b: Array) -> Array:
@@ -42,6 +42,11 @@ def floor_div_by_reciprocal(a: Array, b: Array) -> Array:
 def ceil_div_by_reciprocal(a: Array, b: Array) -> Array:
     """`ceil_div` for a + b < 2^22, at the price of `floor_div_by_reciprocal`."""
     return floor_div_by_reciprocal(a + (b - 1.0), b)
+
+
+def uneven(extent: Array, part: Array) -> Bools:
+    """Where `part` does not divide `extent`. Arguments and bounds as in `floor_div_by_reciprocal`."""
+    return extent - floor_div_by_reciprocal(extent, part) * part > 0
 
 
 def power_of_two_gcd(a: Array, b: Array) -> Array:

@@ -8,6 +8,8 @@ from .machine import Gpu
 from .types import Array, Floats
 
 WARP = 32.0
+THREADS_PER_CTA_MAX = 1024.0  # CUDA programming guide, all compute capabilities
+TMEM_COLUMNS_MIN = 32.0  # TMEM is allocated in powers of two from here (CUDA programming guide)
 
 
 @pytree
@@ -28,6 +30,14 @@ def round_up(value: Floats, multiple: Floats) -> Floats:
 def warp_registers(per_thread: Floats, gpu: Gpu) -> Floats:
     """Registers a warp takes from the file when each of its threads needs `per_thread`."""
     return round_up(per_thread * WARP, gpu.register_granularity)
+
+
+def power_of_two_columns(columns: Floats) -> Floats:
+    """TMEM columns that are allocated where so many are wanted; 1024 where more than 512 are."""
+    allocated = jnp.full_like(jnp.asarray(columns), TMEM_COLUMNS_MIN)
+    for size in (32.0, 64.0, 128.0, 256.0, 512.0):
+        allocated = jnp.where(columns > size, 2.0 * size, allocated)
+    return allocated
 
 
 def residency(footprint: Footprint, gpu: Gpu) -> tuple[Floats, Floats]:

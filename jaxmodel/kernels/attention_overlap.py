@@ -61,40 +61,22 @@ def first_block_seconds(times: BlockTimes) -> Floats:
 def in_step_arcs(times: BlockTimes) -> list[Arc]:
     """ORDER_SERIAL. Warpgroups start together and the tensor cores serve products as they come: QK of the first to the
     last, then PV of the first to the last, then QK of the next block."""
-    others = times.warpgroups - 1.0
-    qk_s, pv_s, softmax_s = times.qk_s + times.handover_s, times.pv_s + times.handover_s, times.softmax_s
+    qk_s, pv_s = times.qk_s + times.handover_s, times.pv_s + times.handover_s
     return [
-        *_load_arcs(times, ("qk_last", qk_s), ("pv_last", pv_s)),
-        Arc("qk", "qk_last", others * qk_s),
-        Arc("softmax", "softmax_last", others * softmax_s),
-        Arc("pv", "pv_last", others * pv_s),
-        dependency_arc("qk", "softmax", qk_s + times.product_latency_s),
-        dependency_arc("qk_last", "softmax_last", qk_s + times.product_latency_s),
-        dependency_arc("softmax", "pv", softmax_s),
-        dependency_arc("softmax_last", "pv_last", softmax_s),
+        *_queued_arcs(times),
         Arc("qk_last", "pv", qk_s),
         Arc("pv_last", "qk", pv_s, 1),
-        Arc("softmax_last", "softmax", softmax_s, 1),
     ]
 
 
 def pipelined_arcs(times: BlockTimes) -> list[Arc]:
     """ORDER_PIPELINED. As in step, and each warpgroup has QK of the next block issued before PV of this one: its
     softmax runs beside PV."""
-    others = times.warpgroups - 1.0
     qk_s, pv_s, softmax_s = times.qk_s + times.handover_s, times.pv_s + times.handover_s, times.softmax_s
     return [
-        *_load_arcs(times, ("qk_last", qk_s), ("pv_last", pv_s)),
-        Arc("qk", "qk_last", others * qk_s),
-        Arc("softmax", "softmax_last", others * softmax_s),
-        Arc("pv", "pv_last", others * pv_s),
-        dependency_arc("qk", "softmax", qk_s + times.product_latency_s),
-        dependency_arc("qk_last", "softmax_last", qk_s + times.product_latency_s),
-        dependency_arc("softmax", "pv", softmax_s),
-        dependency_arc("softmax_last", "pv_last", softmax_s),
+        *_queued_arcs(times),
         Arc("softmax", "qk", softmax_s, times.score_buffers),
         Arc("softmax_last", "qk_last", softmax_s, times.score_buffers),
-        Arc("softmax_last", "softmax", softmax_s, 1),
         Arc("qk_last", "pv", qk_s, -1),
         Arc("pv_last", "qk", pv_s, 2),
     ]
@@ -140,6 +122,23 @@ def _turns_between(times: BlockTimes, own_s: Floats) -> Floats:
     turn_s = times.qk_s + times.pv_s + times.handover_s
     between_s = own_s + times.handover_s + (times.warpgroups - 2.0) * turn_s
     return jnp.where(times.warpgroups > 1, between_s, -NEVER_S)
+
+
+def _queued_arcs(times: BlockTimes) -> list[Arc]:
+    """What holds without turns: warpgroups queue for each product and for the softmax, each in its own chain."""
+    others = times.warpgroups - 1.0
+    qk_s, pv_s, softmax_s = times.qk_s + times.handover_s, times.pv_s + times.handover_s, times.softmax_s
+    return [
+        *_load_arcs(times, ("qk_last", qk_s), ("pv_last", pv_s)),
+        Arc("qk", "qk_last", others * qk_s),
+        Arc("softmax", "softmax_last", others * softmax_s),
+        Arc("pv", "pv_last", others * pv_s),
+        dependency_arc("qk", "softmax", qk_s + times.product_latency_s),
+        dependency_arc("qk_last", "softmax_last", qk_s + times.product_latency_s),
+        dependency_arc("softmax", "pv", softmax_s),
+        dependency_arc("softmax_last", "pv_last", softmax_s),
+        Arc("softmax_last", "softmax", softmax_s, 1),
+    ]
 
 
 def _load_arcs(times: BlockTimes, k_freed: tuple[str, Floats], v_freed: tuple[str, Floats]) -> list[Arc]:

@@ -2,10 +2,10 @@
 
 import jax.numpy as jnp
 
-from .._exact import ceil_div_by_reciprocal, floor_div_by_reciprocal
+from .._exact import ceil_div_by_reciprocal, uneven
 from .._pytree import pytree
 from ..machine import Gpu
-from ..occupancy import WARP, Footprint, round_up, warp_registers
+from ..occupancy import WARP, Footprint, power_of_two_columns, round_up, warp_registers
 from ..reasons import Reason
 from ..resources import Demand
 from ..sdcm import hit_probability
@@ -96,7 +96,7 @@ def footprint(problem: Attention, schedule: AttentionSchedule, gpu: Gpu) -> Foot
         smem_bytes=smem,
         threads=warps * WARP + other_threads,
         registers=registers,
-        tmem_columns=jnp.where(in_tmem, _power_of_two(columns), 0.0),
+        tmem_columns=jnp.where(in_tmem, power_of_two_columns(columns), 0.0),
     )
 
 
@@ -104,14 +104,14 @@ def schedule_checks(schedule: AttentionSchedule, gpu: Gpu) -> list[tuple[Bools, 
     """Why there is no such kernel, whatever fits: (where it holds, reason)."""
     mma = gpu.mma
     asynchronous = (mma.operands_in_smem > 0) | (mma.accumulator_in_tmem > 0)
-    uneven = _uneven(schedule.tile_m, warpgroup_rows(gpu) * schedule.warpgroups)
+    ragged = uneven(schedule.tile_m, warpgroup_rows(gpu) * schedule.warpgroups)
     turns = (schedule.order == ORDER_PING_PONG) | (schedule.order == ORDER_BOTH)
     alone = turns & (schedule.warpgroups < 2) & (mma.accumulator_in_tmem < 1)
     q_moved = (schedule.q_in_registers > 0) & (mma.accumulator_in_tmem > 0)
     p_moved = (schedule.p_in_smem > 0) & jnp.logical_not(asynchronous)
     return [
-        (_uneven(schedule.tile_n, jnp.maximum(mma.n, 16.0)), Reason.MMA_SHAPE),
-        (uneven, Reason.WARP_TILE),
+        (uneven(schedule.tile_n, jnp.maximum(mma.n, 16.0)), Reason.MMA_SHAPE),
+        (ragged, Reason.WARP_TILE),
         (alone | ((schedule.order > 0) & jnp.logical_not(asynchronous)), Reason.PRODUCT_ORDER),
         (q_moved | p_moved, Reason.OPERAND_PLACE),
     ]
@@ -182,14 +182,3 @@ def kv_miss(
     passed = lines_in_flight * line_bytes + gpu.sm_count * schedule.tile_m * row_bytes
     again = hit_probability(passed, capacity, gpu.l2_ways)
     return first * (1.0 - warm) + (1.0 - first) * (1.0 - again)
-
-
-def _uneven(extent: Floats, part: Floats) -> Bools:
-    return extent - floor_div_by_reciprocal(extent, part) * part > 0
-
-
-def _power_of_two(columns: Floats) -> Floats:
-    allocated = jnp.full_like(jnp.asarray(columns), 32.0)
-    for size in (32.0, 64.0, 128.0, 256.0, 512.0):
-        allocated = jnp.where(columns > size, 2.0 * size, allocated)
-    return allocated

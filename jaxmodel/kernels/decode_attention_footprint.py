@@ -2,10 +2,10 @@
 
 import jax.numpy as jnp
 
-from .._exact import ceil_div_by_reciprocal, floor_div_by_reciprocal
+from .._exact import ceil_div_by_reciprocal, uneven
 from .._pytree import pytree
 from ..machine import Gpu
-from ..occupancy import WARP, Footprint, round_up, warp_registers
+from ..occupancy import WARP, Footprint, power_of_two_columns, round_up, warp_registers
 from ..reasons import Reason
 from ..types import Array, Bools, Floats
 from .decode_attention_types import SCHEDULER_STREAM, DecodeAttention, DecodeAttentionSchedule
@@ -14,7 +14,6 @@ BASE_REGISTERS = 40.0  # addresses, counters, predicates, running maxima and sum
 PRODUCER_REGISTERS = 40.0
 SCORE_COLUMNS = 64.0  # scores a thread holds at once where they live in TMEM
 BARRIER_BYTES_PER_STAGE = 32.0  # full and empty, of K and of V
-TMEM_COLUMNS_MIN = 32.0
 TMEM_LANES = 128.0
 PAIR_ROWS = 64.0  # of a CTA, where a pair of them shares an instruction
 PAIR_V_DIM = 256.0  # wider values fill the TMEM of two SMs
@@ -90,7 +89,7 @@ def footprint(problem: DecodeAttention, schedule: DecodeAttentionSchedule, gpu: 
         smem_bytes=jnp.where(schedule.smem_measured_bytes > 0, schedule.smem_measured_bytes, smem),
         threads=schedule.warps * WARP + gpu.mma.async_copy_threads,
         registers=whole,
-        tmem_columns=jnp.where(gpu.mma.accumulator_in_tmem > 0, _allocated(columns), 0.0),
+        tmem_columns=jnp.where(gpu.mma.accumulator_in_tmem > 0, power_of_two_columns(columns), 0.0),
     )
 
 
@@ -100,17 +99,17 @@ def instruction_checks(
     """Why a tile cannot be cut into tensor instructions: (where it holds, reason)."""
     side, mma = executed(schedule, gpu), gpu.mma
     least = jnp.where(schedule.swap_ab > 0, mma.n, least_rows(gpu))
-    uneven = (schedule.tile_rows > least) & (side.rows > schedule.tile_rows)
-    uneven = uneven | (side.keys > schedule.tile_n)
+    ragged = (schedule.tile_rows > least) & (side.rows > schedule.tile_rows)
+    ragged = ragged | (side.keys > schedule.tile_n)
     groups = jnp.where(mma.operands_in_smem > 0, WARPGROUP, 1.0)
-    no_groups = _uneven(schedule.warps, groups)
+    no_groups = uneven(schedule.warps, groups)
     # warps share a tile's rows while there are any, then what a block has along the other side
     other = jnp.where(schedule.swap_ab > 0, side.rows, side.keys)
     parts = schedule.warps / groups
     along = jnp.where(schedule.swap_ab > 0, side.keys, side.rows) / least_rows(gpu)
     no_groups = no_groups | (parts > along * jnp.maximum(other / jnp.maximum(mma.n, 16.0), 1.0))
     swapped_wide = (schedule.swap_ab > 0) & (side.rows > mma.n_max)
-    return [(uneven | swapped_wide, Reason.MMA_SHAPE), (no_groups, Reason.WARP_TILE)]
+    return [(ragged | swapped_wide, Reason.MMA_SHAPE), (no_groups, Reason.WARP_TILE)]
 
 
 def library_checks(
@@ -139,17 +138,5 @@ def library_checks(
     return [(other | (schedule.splits > most), Reason.LIBRARY)]
 
 
-def _uneven(extent: Floats, part: Floats) -> Bools:
-    return extent - floor_div_by_reciprocal(extent, part) * part > 0
-
-
 def _lanes(extent: Floats) -> Floats:
     return ceil_div_by_reciprocal(extent, TMEM_LANES)
-
-
-def _allocated(columns: Floats) -> Floats:
-    """TMEM is allocated in powers of two."""
-    allocated = TMEM_COLUMNS_MIN + 0.0 * columns
-    for size in (32.0, 64.0, 128.0, 256.0, 512.0):
-        allocated = jnp.where(columns > size, 2.0 * size, allocated)
-    return allocated

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 
 from .._exact import ceil_div_by_reciprocal
 from ..machine import Gpu
-from ..occupancy import WARP, Footprint, warp_registers
+from ..occupancy import WARP, Footprint, power_of_two_columns, warp_registers
 from ..reasons import Reason
 from ..types import EPILOGUE_OVERLAPPED, EPILOGUE_STAGED, Bools, Floats, Gemm
 from .dequant_gemm_types import IN_REGISTERS, IN_SMEM, IN_TMEM, DequantSchedule
@@ -16,7 +16,6 @@ from .gemm_footprint import (
     PRODUCER_REGISTERS,
     Tile,
     executed_tile,
-    power_of_two_columns,
     registers_per_thread,
 )
 from .gemm_scaling import scale_bytes

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 
 from .._exact import ceil_div
 from ..machine import Gpu
-from ..occupancy import WARP, Footprint, round_up, warp_registers
+from ..occupancy import WARP, Footprint, power_of_two_columns, round_up, warp_registers
 from ..reasons import Reason
 from ..types import EPILOGUE_STAGED, Bools, Floats, Gemm, GemmSchedule
 from .gemm_chain_types import IN_REGISTERS, IN_SMEM, IN_TMEM, KEPT, ChainSchedule, GemmChain
@@ -16,7 +16,6 @@ from .gemm_footprint import (
     EPILOGUE_COLUMNS,
     PRODUCER_REGISTERS,
     instruction_checks,
-    power_of_two_columns,
     same_order,
 )
 

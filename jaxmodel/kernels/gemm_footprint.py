@@ -2,10 +2,10 @@
 
 import jax.numpy as jnp
 
-from .._exact import ceil_div_by_reciprocal, floor_div_by_reciprocal
+from .._exact import ceil_div_by_reciprocal, uneven
 from .._pytree import pytree
 from ..machine import Gpu
-from ..occupancy import WARP, Footprint, round_up, warp_registers
+from ..occupancy import THREADS_PER_CTA_MAX, WARP, Footprint, power_of_two_columns, round_up, warp_registers
 from ..reasons import Reason
 from ..types import EPILOGUE_OVERLAPPED, EPILOGUE_STAGED, Array, Bools, Floats, Gemm, GemmSchedule
 from .gemm_scaling import promotes, scale_bytes, scale_columns
@@ -16,9 +16,7 @@ BASE_REGISTERS = 40.0
 PRODUCER_REGISTERS = 40.0  # CUTLASS sm90 gives its producer warps 24 to 40
 EPILOGUE_COLUMNS = 64.0  # accumulator columns a thread holds at once while a tile is stored
 BARRIER_BYTES_PER_STAGE = 16.0  # a full and an empty mbarrier
-THREADS_PER_CTA_MAX = 1024.0  # CUDA programming guide, all compute capabilities; so are the next two
-TMA_ALIGN_BYTES = 16.0  # of a tensor map's strides and base
-TMEM_COLUMNS_MIN = 32.0  # TMEM is allocated in powers of two from here
+TMA_ALIGN_BYTES = 16.0  # of a tensor map's strides and base (CUDA programming guide)
 
 
 @pytree
@@ -114,20 +112,16 @@ def instruction_checks(problem: Gemm, schedule: GemmSchedule, gpu: Gpu) -> list[
     warps_m = jnp.where(mma.operands_in_smem > 0, schedule.warps_m / 4.0, schedule.warps_m)
     larger = (schedule.tile_m > mma.m) & (tile.m > schedule.tile_m)
     larger = larger | ((schedule.tile_n > mma.n) & (tile.n > schedule.tile_n)) | (tile.k > schedule.tile_k)
-    uneven = _uneven(tile.m, mma.m * warps_m) | _uneven(tile.n, mma.n * schedule.warps_n)
-    uneven_pair = _uneven(schedule.cluster_m, 2.0) | _uneven(schedule.tile_n, 2.0 * mma.n)
+    ragged = uneven(tile.m, mma.m * warps_m) | uneven(tile.n, mma.n * schedule.warps_n)
+    uneven_pair = uneven(schedule.cluster_m, 2.0) | uneven(schedule.tile_n, 2.0 * mma.n)
     uneven_pair = uneven_pair | (schedule.tile_m < mma.m) | (mma.accumulator_in_tmem < 1)
     align = jnp.minimum(problem.a_align_bytes, problem.b_align_bytes)
     return [
         (larger, Reason.MMA_SHAPE),
-        (uneven, Reason.WARP_TILE),
+        (ragged, Reason.WARP_TILE),
         ((schedule.cta_pair > 0) & uneven_pair, Reason.CTA_PAIR),
         ((mma.tma > 0) & (align < TMA_ALIGN_BYTES), Reason.ALIGNMENT),
     ]
-
-
-def _uneven(extent: Floats, part: Floats) -> Bools:
-    return extent - floor_div_by_reciprocal(extent, part) * part > 0
 
 
 def same_order(schedule: GemmSchedule, rows: Floats, cols: Floats) -> Bools:
@@ -136,11 +130,3 @@ def same_order(schedule: GemmSchedule, rows: Floats, cols: Floats) -> Bools:
     narrow = jnp.where(schedule.raster_along_n > 0, rows, cols)
     one_line = (jnp.minimum(rows, cols) < 2) & ((schedule.raster_along_n > 0) | (schedule.swizzle > 1))
     return one_line | ((schedule.swizzle > 1) & (schedule.swizzle >= narrow))
-
-
-def power_of_two_columns(columns: Floats) -> Floats:
-    """TMEM columns that are allocated where so many are wanted; 1024 where more than 512 are."""
-    allocated = jnp.full_like(jnp.asarray(columns), TMEM_COLUMNS_MIN)
-    for size in (32.0, 64.0, 128.0, 256.0, 512.0):
-        allocated = jnp.where(columns > size, 2.0 * size, allocated)
-    return allocated

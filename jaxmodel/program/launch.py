@@ -7,15 +7,13 @@ import jax.numpy as jnp
 from ..bound import what_binds
 from ..energy import dynamic_joules, power_limited
 from ..machine import Gpu
-from ..occupancy import residency
+from ..occupancy import THREADS_PER_CTA_MAX, residency
 from ..reasons import Reason, first_reason
 from ..resources import Demand, chip_seconds
 from ..types import PIPELINES, Bools, Cost, Floats
 from ..waves import KernelTimes
 from .records import Action, TileProgram
 from .times import demand_of
-
-THREADS_PER_CTA_MAX = 1024.0  # CUDA programming guide, all compute capabilities
 
 
 @dataclass(frozen=True)
