@@ -6,7 +6,7 @@ whole numbers in float32. The quotient is therefore corrected by its remainder, 
 
 import jax.numpy as jnp
 
-from .types import Array, Bools
+from .types import Array, Bools, Floats
 
 
 def floor_div(a: Array, b: Array) -> Array:
@@ -72,3 +72,8 @@ def cheap_gcd(a: Array, b: Array) -> Array:
     large, small = jnp.maximum(a, b), jnp.minimum(a, b)
     divides = large == floor_div_by_reciprocal(large, small) * small
     return jnp.where(divides, small, power_of_two_gcd(a, b))
+
+
+def is_zero(value: Floats) -> bool:
+    """Whether a number is 0 already when the model is traced: what is made of it need not be computed at all."""
+    return isinstance(value, int | float) and value == 0

@@ -13,7 +13,7 @@ the rest is its T_pro + T_epi.
 
 import jax.numpy as jnp
 
-from ._exact import floor_div
+from ._exact import floor_div, is_zero
 from .types import Floats
 
 TINY = 1e-36  # seconds squared: keeps the gradient of two idle pipelines finite
@@ -23,6 +23,8 @@ def shared_pace(first_s: Floats, second_s: Floats, loss: Floats) -> Floats:
     """Seconds that two pipelines take together when the slower one hides the faster one only in part:
     max(a, b) + (sqrt(d^2 + 4 loss^2 a b) - d) / 2, d = |a - b|. With loss 0 the slower one, with loss 1 their sum;
     two equal ones take (1 + loss) of one. Queues between agents that do not run in step cost this."""
+    if is_zero(first_s) or is_zero(second_s):
+        return second_s if is_zero(first_s) else first_s
     apart_s = jnp.abs(first_s - second_s)
     both = 4.0 * loss * loss * first_s * second_s
     return jnp.maximum(first_s, second_s) + 0.5 * both / (jnp.sqrt(apart_s * apart_s + both + TINY) + apart_s)

@@ -4,8 +4,11 @@ v_c = demand_c / (rate_c x share_c). Tensor cores, CUDA cores, SFU, TMEM and SME
 L1.5 belong to an SM or a small group; L2, DDR and the network are shared by the SMs that are active.
 """
 
+from dataclasses import fields
+
 import jax.numpy as jnp
 
+from ._exact import is_zero
 from ._pytree import pytree
 from .machine import Gpu
 from .types import PIPELINES, Array, Floats
@@ -24,6 +27,16 @@ class Demand:
     l2_bytes: Array = 0.0
     ddr_bytes: Array = 0.0  # in bytes read; written bytes count `ddr_write_cost` each
     net_bytes: Array = 0.0
+
+    def times(self, factor: Floats) -> "Demand":
+        """The same so many times."""
+        amounts = {f.name: getattr(self, f.name) for f in fields(Demand)}
+        return Demand(**{name: 0.0 if is_zero(amount) else amount * factor for name, amount in amounts.items()})
+
+
+def total_demand(*demands: Demand) -> Demand:
+    """The sum of demands."""
+    return Demand(**{f.name: sum(getattr(demand, f.name) for demand in demands) for f in fields(Demand)})
 
 
 SHARED = tuple(name in ("l2", "ddr", "net") for name in PIPELINES)
@@ -65,13 +78,15 @@ def sm_seconds(demand: Demand, gpu: Gpu) -> tuple[Floats, ...]:
         demand.ddr_bytes,
         demand.net_bytes,
     )
-    return tuple(amount * _inverse(rate) for amount, rate in zip(amounts, sm_rates(gpu), strict=True))
+    rates = zip(amounts, sm_rates(gpu), strict=True)
+    return tuple(0.0 if is_zero(amount) else amount * _inverse(rate) for amount, rate in rates)
 
 
 def busy_seconds(demand: Demand, gpu: Gpu, active_sms: Floats) -> tuple[Floats, ...]:
-    """Seconds each pipeline of one SM is busy with one action while `active_sms` SMs draw on the shared ones."""
+    """Seconds each pipeline of one SM is busy with one action while `active_sms` SMs draw on the shared ones; the
+    number 0.0 where the demand is."""
     alone = sm_seconds(demand, gpu)
-    return tuple(s * active_sms if shared else s for s, shared in zip(alone, SHARED, strict=True))
+    return tuple(s * active_sms if shared and not is_zero(s) else s for s, shared in zip(alone, SHARED, strict=True))
 
 
 def chip_seconds(demand: Demand, actions: Floats, gpu: Gpu) -> tuple[Floats, ...]:

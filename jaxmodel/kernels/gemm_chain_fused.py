@@ -14,7 +14,7 @@ from ..machine import Gpu
 from ..occupancy import Footprint, residency
 from ..program import Action, Buffer, InOrder, Loop, Needs, TileProgram, load_latency_s, program_cost, store
 from ..raster import panel_walk
-from ..resources import Demand
+from ..resources import Demand, total_demand
 from ..reuse import l2_hits
 from ..sdcm import hit_probability
 from ..types import Cost, Floats
@@ -120,12 +120,6 @@ def fetched(requested_bytes: Floats, hit: Floats) -> Demand:
     return Demand(fabric_bytes=requested_bytes, l2_bytes=requested_bytes, ddr_bytes=requested_bytes * (1.0 - hit))
 
 
-def added(*demands: Demand) -> Demand:
-    """The sum of demands."""
-    names = Demand.__dataclass_fields__
-    return Demand(**{name: sum(getattr(demand, name) for demand in demands) for name in names})
-
-
 def first_product(problem: GemmChain, shape: ChainShape, schedule: ChainSchedule, gpu: Gpu) -> Demand:
     """One K-step of the first product: what its products ask, and the writes of its loads to shared memory."""
     size, mma = problem.element_bytes, gpu.mma
@@ -180,11 +174,6 @@ def stored(problem: GemmChain, shape: ChainShape, gpu: Gpu, cols: Floats) -> Act
     )
 
 
-def scaled(demand: Demand, factor: Floats) -> Demand:
-    """A demand so many times."""
-    return Demand(**{name: getattr(demand, name) * factor for name in Demand.__dataclass_fields__})
-
-
 def turns_of(schedule: ChainSchedule, gpu: Gpu) -> Floats:
     """Warps of a scheduler take turns, each with blocks of its own; with TMEM one thread issues for all."""
     return jnp.where(gpu.mma.accumulator_in_tmem > 0, 1.0, jnp.maximum(schedule.warps / SCHEDULERS, 1.0))
@@ -200,7 +189,7 @@ def recomputed_program(problem: GemmChain, schedule: ChainSchedule, gpu: Gpu) ->
     a_kept = schedule.a_kept > 0
     a_again = jnp.where(a_kept, 0.0, asked.a_bytes * (shape.blocks - 1.0))
     a_first = jnp.where(a_kept, 0.0, asked.a_bytes)
-    loads = added(
+    loads = total_demand(
         fetched(a_first, asked.a_hit),
         fetched(a_again, asked.again_hit),
         fetched(asked.b_bytes, asked.b_hit),
@@ -209,7 +198,7 @@ def recomputed_program(problem: GemmChain, schedule: ChainSchedule, gpu: Gpu) ->
     hit = 1.0 - loads.ddr_bytes / loads.fabric_bytes
     share = 1.0 / shape.depths
     sets = schedule.sets * turns_of(schedule, gpu)
-    own_rows = added(
+    own_rows = total_demand(
         fetched(jnp.where(a_kept, asked.a_bytes, 0.0), asked.a_hit),
         Demand(smem_bytes=jnp.where(a_kept, shape.x * shape.z * shape.depths * problem.element_bytes, 0.0)),
     )
@@ -221,12 +210,12 @@ def recomputed_program(problem: GemmChain, schedule: ChainSchedule, gpu: Gpu) ->
         before=(Action("rows", own_rows, latency_s=wait_s),),
         loop=Loop(
             actions=(
-                Action("load", scaled(loads, 1.0 / steps), latency_s=load_latency_s(gpu, hit) + gpu.mma_latency_s),
+                Action("load", loads.times(1.0 / steps), latency_s=load_latency_s(gpu, hit) + gpu.mma_latency_s),
                 Action("first", first_product(problem, shape, schedule, gpu), overhead_s=gpu.step_overhead_s),
-                Action("activate", scaled(activation(problem, shape, schedule, gpu), share)),
+                Action("activate", activation(problem, shape, schedule, gpu).times(share)),
                 Action(
                     "second",
-                    scaled(second_product(problem, shape, schedule, gpu), share),
+                    second_product(problem, shape, schedule, gpu).times(share),
                     overhead_s=gpu.step_overhead_s * share,
                 ),
             ),
@@ -254,16 +243,16 @@ def kept_program(problem: GemmChain, schedule: ChainSchedule, gpu: Gpu) -> TileP
     first_steps, steps = shape.blocks * shape.depths, shape.cols * shape.blocks
     asked = requests(problem, shape, schedule, gpu, 1.0, first_steps + steps, slots)
     again = jnp.where(schedule.a_kept > 0, 0.0, asked.a_bytes * (shape.blocks - 1.0))
-    loads = added(
+    loads = total_demand(
         fetched(asked.a_bytes, asked.a_hit), fetched(again, asked.again_hit), fetched(asked.b_bytes, asked.b_hit)
     )
     rows_written = jnp.where(schedule.a_kept > 0, shape.x * shape.z * shape.depths * problem.element_bytes, 0.0)
-    made = added(
+    made = total_demand(
         loads,
-        scaled(first_product(problem, shape, schedule, gpu), first_steps),
+        first_product(problem, shape, schedule, gpu).times(first_steps),
         Demand(smem_bytes=rows_written),
     )
-    act = scaled(activation(problem, shape, schedule, gpu), shape.blocks)
+    act = activation(problem, shape, schedule, gpu).times(shape.blocks)
     under = jnp.where(schedule.sets * turns_of(schedule, gpu) > 1, 1.0, 0.0)  # the activation runs under products
     hit = 1.0 - loads.ddr_bytes / loads.fabric_bytes
     out = stored(problem, shape, gpu, shape.cols)
@@ -274,21 +263,21 @@ def kept_program(problem: GemmChain, schedule: ChainSchedule, gpu: Gpu) -> TileP
         before=(
             Action(
                 "first",
-                added(made, scaled(act, under)),
+                total_demand(made, act.times(under)),
                 latency_s=load_latency_s(gpu, hit) + gpu.mma_latency_s,
                 overhead_s=gpu.step_overhead_s * first_steps,
             ),
-            Action("activate", scaled(act, 1.0 - under)),
+            Action("activate", act.times(1.0 - under)),
         ),
         loop=Loop(
             actions=(
                 Action(
                     "load",
-                    scaled(fetched(asked.d_bytes, asked.d_hit), 1.0 / steps),
+                    fetched(asked.d_bytes, asked.d_hit).times(1.0 / steps),
                     latency_s=load_latency_s(gpu, asked.d_hit) + gpu.mma_latency_s,
                 ),
                 Action("second", second_product(problem, shape, schedule, gpu), overhead_s=gpu.step_overhead_s),
-                Action("store", scaled(out.demand, 1.0 / shape.blocks), writes=True),
+                Action("store", out.demand.times(1.0 / shape.blocks), writes=True),
             ),
             trips=steps,
             arcs=(

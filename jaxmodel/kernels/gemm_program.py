@@ -1,7 +1,7 @@
 """GEMM as a tile program: the launch that kernels built on GEMM's tile share, whatever their loop and stores do.
 
-A data-parallel or persistent launch of a load, a product and a store costs what `gemm.cost` says, to rounding; split-K
-too, in time. Stream-K's slots are CTAs that each walk an equal share of all K-steps, see `gemm_tile_program`.
+A launch of a load, a product and a store costs what `gemm.cost` says, to rounding: data-parallel, persistent, split-K
+and stream-K.
 """
 
 import dataclasses
@@ -51,9 +51,7 @@ def gemm_tile_program(
 ) -> TileProgram:
     """The program of a kernel whose tiles, K walk and launches are a GEMM's.
 
-    Stream-K gives each of S slots an equal share of the N T K-steps of T tiles: W = max(floor(T / S), 1) walks of
-    N T / (W S) steps (rounded up where T < S), which store max(T / S, 1) tiles together. A tile that several slots
-    share reaches DDR once and is put together by the fix-up of `gemm.reduction_seconds`.
+    A tile that several of stream-K's slots share is put together by the fix-up of `gemm.reduction_seconds`.
 
     Args:
         problem: the product as the tiles see it (`gemm.oriented`).
@@ -71,18 +69,6 @@ def gemm_tile_program(
     spilled = workspace * traffic.workspace_miss
     results = problem.m * problem.n * problem.batch * problem.out_bytes
     split = schedule.split_k > 1
-    tiles_a_slot = cut.tiles / cut.slots
-    walks = jnp.where(streaming, jnp.maximum(floor_div(cut.tiles, cut.slots), 1.0), 1.0)
-    several = cut.k_steps * tiles_a_slot / walks
-    shared_steps = jnp.where(tiles_a_slot < 1, ceil_div(cut.k_steps * cut.tiles, cut.slots), several)
-    stores = jnp.where(streaming, jnp.maximum(tiles_a_slot, 1.0) / walks, 1.0)
-    kept = jnp.where(streaming, tiles_a_slot / walks, 1.0)
-
-    def drained(action: Action) -> Action:
-        amounts = {f.name: getattr(action.demand, f.name) * stores for f in dataclasses.fields(Demand)}
-        amounts["ddr_bytes"] = action.demand.ddr_bytes * kept
-        return dataclasses.replace(action, demand=Demand(**amounts))
-
     read_bytes = spilled
     if added is not None:
         moved_s = (added.read_bytes + added.write_bytes) / gpu.l2_bytes_per_s
@@ -92,19 +78,14 @@ def gemm_tile_program(
         read_bytes = read_bytes + jnp.where(split, added.read_bytes, 0.0)
         results = results + added.write_bytes
     return TileProgram(
-        tiles=jnp.where(streaming, walks * cut.slots, cut.tiles),
+        tiles=cut.tiles,
         footprint=occupied,
         registers_per_thread=registers,
-        loop=Loop(
-            actions=actions,
-            trips=jnp.where(streaming, shared_steps, cut.k_steps),
-            arcs=arcs,
-            ahead=schedule.stages,
-        ),
-        after=tuple(drained(action) for action in after),
+        loop=Loop(actions=actions, trips=cut.k_steps, arcs=arcs, ahead=schedule.stages),
+        after=after,
         checks=[*checks, *launch_checks(schedule, problem, cut, shared, gpu)],
         flop=2.0 * problem.m * problem.n * problem.k * problem.batch,
-        persistent=jnp.maximum(schedule.persistent, schedule.stream_k),
+        persistent=schedule.persistent,
         overlapped=schedule.epilogue >= EPILOGUE_OVERLAPPED,
         sms_free=gpu.sm_count - cut.sms,
         reduction=Reduction(
@@ -113,6 +94,8 @@ def gemm_tile_program(
             read_bytes=read_bytes,
             write_bytes=jnp.where(split, results, jnp.where(shared > 0, spilled, 0.0)),
         ),
+        iterations=cut.rows * cut.cols * problem.batch * ceil_div(problem.k, schedule.tile_k),
+        streams=schedule.stream_k,
     )
 
 

@@ -1,6 +1,6 @@
 """A whole launch of a tile program: what all its tiles ask, move and hold, and, once its times are known, its cost."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import jax.numpy as jnp
 
@@ -9,7 +9,7 @@ from ..energy import dynamic_joules, power_limited
 from ..machine import Gpu
 from ..occupancy import THREADS_PER_CTA_MAX, residency
 from ..reasons import Reason, first_reason
-from ..resources import Demand, chip_seconds
+from ..resources import Demand, chip_seconds, total_demand
 from ..types import PIPELINES, Bools, Cost, Floats
 from ..waves import KernelTimes
 from .records import Action, TileProgram
@@ -45,17 +45,17 @@ def launch_of(program: TileProgram, gpu: Gpu) -> Launch:
     resident, limiter = residency(program.footprint, gpu)
     sms = jnp.maximum(gpu.sm_count - program.sms_free, 1.0)
     every = executions(program)
-    reads = _added([_scaled(action.demand, count) for action, count in every if not action.writes])
-    writes = _added([_scaled(action.demand, count) for action, count in every if action.writes])
-    a_tile = _added([_scaled(demand_of(action, gpu), count) for action, count in every])
+    reads = total_demand(*(action.demand.times(count) for action, count in every if not action.writes))
+    writes = total_demand(*(action.demand.times(count) for action, count in every if action.writes))
+    a_tile = total_demand(*(demand_of(action, gpu).times(count) for action, count in every))
     return Launch(
         resident=resident,
         limiter=limiter,
         sms=sms,
         slots=sms * jnp.maximum(resident, 1.0),
-        total=_scaled(a_tile, program.tiles),
+        total=a_tile.times(program.tiles),
         pipeline_s=chip_seconds(a_tile, program.tiles, gpu),
-        loads=_scaled(reads, program.tiles),
+        loads=reads.times(program.tiles),
         read_bytes=program.tiles * reads.ddr_bytes + program.reduction.read_bytes,
         write_bytes=program.tiles * writes.ddr_bytes + program.reduction.write_bytes,
     )
@@ -117,9 +117,9 @@ def launch_cost(program: TileProgram, launch: Launch, times: KernelTimes, starvi
 
 
 def executions(program: TileProgram) -> list[tuple[Action, Floats]]:
-    """Every action of a tile, with how often it is done."""
+    """Every action of a tile, with how often it is done in the mean."""
     once = [(action, 1.0) for action in (*program.before, *program.after)]
-    return [*once, *((action, program.loop.trips) for action in program.loop.actions)]
+    return [*once, *((action, program.mean_trips) for action in program.loop.actions)]
 
 
 def footprint_checks(program: TileProgram, resident: Floats, gpu: Gpu) -> list[tuple[Bools, Reason]]:
@@ -135,11 +135,3 @@ def footprint_checks(program: TileProgram, resident: Floats, gpu: Gpu) -> list[t
         (program.tiles >= 2.0**24, Reason.TILE_COUNT),
         (gpu.sm_count - program.sms_free < 1, Reason.SMS_FREE),
     ]
-
-
-def _scaled(demand: Demand, count: Floats) -> Demand:
-    return Demand(**{f.name: getattr(demand, f.name) * count for f in fields(Demand)})
-
-
-def _added(demands: list[Demand]) -> Demand:
-    return Demand(**{f.name: sum(getattr(demand, f.name) for demand in demands) for f in fields(Demand)})

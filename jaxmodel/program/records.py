@@ -176,6 +176,10 @@ class TileProgram:
         helpers_s: other kernels that it needs.
         reduction: what is added up after the tiles.
         lengths: of the loops where they differ; then `loop.trips` is their mean. None: all loops are alike.
+        iterations: of all tiles' loops together. None: tiles x `loop.trips`; fewer where the last part of a split K is
+            shorter than the others.
+        streams: 1 where the slots share all iterations evenly (stream-K), so that there is no tail and tiles fewer than
+            slots are worked on by several. None: a tile is one slot's everywhere. Not together with `lengths`.
     """
 
     tiles: Floats
@@ -193,3 +197,10 @@ class TileProgram:
     helpers_s: Floats = 0.0
     reduction: Reduction = field(default_factory=Reduction)
     lengths: Lengths | None = None
+    iterations: Floats | None = None
+    streams: Floats | None = None
+
+    @property
+    def mean_trips(self) -> Floats:
+        """Iterations of a tile in the mean over the launch: what demands are counted by."""
+        return self.loop.trips if self.iterations is None else self.iterations / self.tiles

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import jax.numpy as jnp
 
+from .._exact import is_zero
 from ..arcs import Arc, buffer_arc, dependency_arc, engine_arcs
 from ..envelope import shared_pace
 from ..machine import Gpu
@@ -58,16 +59,24 @@ def busy_of(action: Action, gpu: Gpu, active_sms: Floats) -> Busy:
 
 def memory_seconds(busy: Busy, loss: Floats) -> Floats:
     """The memory pipelines together."""
-    port_s = jnp.maximum(busy["l15"], busy["net"])
+    port_s = _longest(busy, ("l15", "net"))
     return shared_pace(shared_pace(port_s, busy["l2"], loss), busy["ddr"], loss)
 
 
 def arithmetic_seconds(busy: Busy) -> Floats:
     """The SM's own pipelines together."""
-    longest = busy[ARITHMETIC[0]]
-    for name in ARITHMETIC[1:]:
-        longest = jnp.maximum(longest, busy[name])
+    return _longest(busy, ARITHMETIC)
+
+
+def _longest(busy: Busy, names: tuple[str, ...]) -> Floats:
+    longest = 0.0
+    for name in names:
+        longest = busy[name] if is_zero(longest) else _larger(longest, busy[name])
     return longest
+
+
+def _larger(one_s: Floats, other_s: Floats) -> Floats:
+    return one_s if is_zero(other_s) else jnp.maximum(one_s, other_s)
 
 
 def service_seconds(busy: Busy, loss: Floats) -> Floats:
@@ -80,7 +89,7 @@ def exposed_seconds(action: Action, busy: Busy, gpu: Gpu) -> Floats:
     if not action.writes:
         return service_seconds(busy, gpu.overlap_loss) + action.latency_s
     written_s = shared_pace(busy["l2"], gpu.store_exposure * busy["ddr"], gpu.overlap_loss)
-    return jnp.maximum(jnp.maximum(arithmetic_seconds(busy), busy["l15"]), written_s)
+    return jnp.maximum(_longest(busy, (*ARITHMETIC, "l15")), written_s)
 
 
 def total_busy(parts: list[Busy]) -> Busy:
@@ -89,7 +98,7 @@ def total_busy(parts: list[Busy]) -> Busy:
 
 
 def tile_parts(program: TileProgram, gpu: Gpu, active_sms: Floats) -> TileParts:
-    """One tile's times while `active_sms` SMs draw on L2 and DDR."""
+    """One tile's times while `active_sms` SMs draw on L2 and DDR; its loop has `program.loop.trips` iterations."""
     loss, loop = gpu.overlap_loss, program.loop
     before = [busy_of(action, gpu, active_sms) for action in program.before]
     inside = [busy_of(action, gpu, active_sms) for action in loop.actions]
@@ -99,8 +108,9 @@ def tile_parts(program: TileProgram, gpu: Gpu, active_sms: Floats) -> TileParts:
     times = zip(loop.actions, inside, strict=True)
     durations = {action.name: service_seconds(busy, loss) for action, busy in times}
     arcs = _arcs(program, durations)
-    whole = {name: loop.trips * iteration[name] + sum(busy[name] for busy in (*before, *after)) for name in PIPELINES}
-    engine_s = jnp.maximum(arithmetic_seconds(whole), jnp.maximum(whole["l15"], whole["net"]))
+    looped = {name: 0.0 if is_zero(each) else loop.trips * each for name, each in iteration.items()}
+    whole = total_busy([looped, *before, *after])
+    engine_s = _longest(whole, (*ARITHMETIC, "l15", "net"))
     for name in ("l2", "ddr"):
         engine_s = shared_pace(engine_s, whole[name], loss)
     return TileParts(

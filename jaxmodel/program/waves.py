@@ -1,8 +1,10 @@
 """The waves of a tile program: tiles in step, tiles replaced one by one, persistent CTAs (model sections 3 and 4)."""
 
+import dataclasses
+
 import jax.numpy as jnp
 
-from .._exact import ceil_div_by_reciprocal, floor_div
+from .._exact import ceil_div, ceil_div_by_reciprocal, floor_div
 from ..bound import STARVED
 from ..cyclic import initiation_interval, loop_times
 from ..envelope import staggered_stores_seconds
@@ -16,12 +18,24 @@ from .times import TileParts, tile_parts
 def run_waves(program: TileProgram, sms: Floats, slots: Floats, gpu: Gpu) -> tuple[KernelTimes, Bools]:
     """The kernel's waves: the full ones with all their SMs, the tail with the SMs that still have a tile.
 
+    Where it `streams`, every slot works on tiles / slots of a tile, in a whole or a broken number of waves without a
+    tail; tiles fewer than slots are walked in ceil(trips tiles / slots) iterations each.
+
     Returns:
         (times of all waves; where the main wave's loads starve it).
     """
     whole = floor_div(program.tiles, slots)
     in_main = jnp.minimum(program.tiles, slots)
     left = jnp.where(whole < 1, 0.0, program.tiles - whole * slots)
+    waves, persistent = jnp.maximum(whole, 1.0), program.persistent
+    if program.streams is not None:
+        streaming, trips = program.streams > 0, program.loop.trips
+        in_main, left = jnp.where(streaming, slots, in_main), jnp.where(streaming, 0.0, left)
+        waves = jnp.where(streaming, jnp.maximum(program.tiles / slots, 1.0), waves)
+        persistent = jnp.maximum(persistent, program.streams)
+        several = streaming & (program.tiles < slots)
+        trips = jnp.where(several, ceil_div(trips * program.tiles, slots), trips)
+        program = dataclasses.replace(program, loop=dataclasses.replace(program.loop, trips=trips))
 
     def wave(tiles: Floats) -> tuple[WaveTimes, Bools]:
         resident = jnp.maximum(ceil_div_by_reciprocal(tiles, sms), 1.0)
@@ -30,7 +44,7 @@ def run_waves(program: TileProgram, sms: Floats, slots: Floats, gpu: Gpu) -> tup
 
     main, starving = wave(in_main)
     tail, _ = wave(left)
-    times = kernel_times(jnp.maximum(whole, 1.0), main, tail, jnp.where(left > 0, 1.0, 0.0), program.persistent)
+    times = kernel_times(waves, main, tail, jnp.where(left > 0, 1.0, 0.0), persistent)
     return times, starving
 
 

@@ -1,4 +1,4 @@
-"""Scalar twin of launches on GEMM's grid as tile programs: equal walks of stream-K, split-K's second kernel.
+"""Scalar twin of launches on GEMM's grid as tile programs: stream-K, split-K's second kernel.
 
 By docs/dequantised-gemm.md and docs/fused-gemm.md; used by the twins of kernels that are built on GEMM's tile.
 """
@@ -61,20 +61,8 @@ def launched(
     added: dict[str, float] | None = None,
 ) -> TileProgram:
     """The program; `after` has each action's amounts beside it, `added` read, written, cuda of the second kernel."""
-    tiles, steps, slots = grid.tiles, grid.k_steps, grid.slots
-    times, kept = 1.0, 1.0
-    if s.stream_k:
-        walks = max(tiles // slots, 1)
-        steps = math.ceil(steps * tiles / slots) if tiles < slots else steps * tiles / (walks * slots)
-        times, kept = max(tiles / slots, 1) / walks, tiles / (slots * walks)
-        tiles = walks * slots
     drained = tuple(
-        Action(
-            action.name,
-            Demand(**{name: value * (kept if name == "ddr_bytes" else times) for name, value in asked.items()}),
-            latency_s=action.latency_s,
-            writes=action.writes,
-        )
+        Action(action.name, Demand(**asked), latency_s=action.latency_s, writes=action.writes)
         for action, asked in after
     )
     workspace = gemm.workspace_bytes(p, s, grid)
@@ -87,15 +75,15 @@ def launched(
         read += added["read"]
         results += added["written"]
     return TileProgram(
-        tiles=tiles,
+        tiles=grid.tiles,
         footprint=Footprint(
             smem_bytes=part.smem, threads=part.threads, registers=part.cta_registers, tmem_columns=part.columns
         ),
         registers_per_thread=part.registers,
-        loop=Loop(actions=actions, trips=steps, arcs=arcs, ahead=s.stages),
+        loop=Loop(actions=actions, trips=grid.k_steps, arcs=arcs, ahead=s.stages),
         after=drained,
         flop=2.0 * p.m * p.n * p.k * p.batch,
-        persistent=bool(s.persistent or s.stream_k),
+        persistent=bool(s.persistent),
         overlapped=s.epilogue == gemm_fit.OVERLAPPED,
         sms_free=g.sm_count - grid.sms,
         reduction=Reduction(
@@ -104,6 +92,8 @@ def launched(
             read_bytes=read,
             write_bytes=results if s.split_k > 1 else spilled,
         ),
+        iterations=grid.rows * grid.cols * p.batch * math.ceil(p.k / s.tile_k),
+        streams=s.stream_k,
     )
 
 

@@ -5,6 +5,7 @@ It shares with the product the records and the finite loop of `jaxmodel.cyclic`,
 """
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -40,7 +41,8 @@ def program_cost(t: TileProgram, g: Gpu) -> dict[str, Any]:
     sms = max(g.sm_count - t.sms_free, 1.0)
     slots = sms * max(resident, 1)
     time = _kernel_time(t, g, sms, slots)
-    every = [(a, 1.0) for a in (*t.before, *t.after)] + [(a, t.loop.trips) for a in t.loop.actions]
+    mean_trips = t.loop.trips if t.iterations is None else t.iterations / t.tiles
+    every = [(a, 1.0) for a in (*t.before, *t.after)] + [(a, mean_trips) for a in t.loop.actions]
     whole = {name: t.tiles * sum(n * _amount(a, name, g) for a, n in every) for name in PIPELINES}
     pipeline_s = gemm_totals.pipeline_seconds(g, whole, _rates(g))
     loads = {name: sum(n * _amount(a, name, None) for a, n in every if not a.writes) for name in ("l15", "l2", "ddr")}
@@ -224,15 +226,20 @@ def _wave(t: TileProgram, g: Gpu, size: float, sms: float) -> SimpleNamespace:
 def _kernel_time(t: TileProgram, g: Gpu, sms: float, slots: float) -> dict[str, Any]:
     whole = t.tiles // slots
     left = t.tiles - whole * slots if whole else 0
-    main = _wave(t, g, min(t.tiles, slots), sms)
-    period = main.persistent_period if t.persistent else main.period
-    middle, steady_each = max(whole, 1) - 1, min(period, main.loop)
+    at_once, waves, persistent = min(t.tiles, slots), max(whole, 1), t.persistent
+    if t.streams:
+        left, at_once, waves, persistent = 0, slots, max(t.tiles / slots, 1), True
+        if t.tiles < slots:
+            t = replace(t, loop=replace(t.loop, trips=math.ceil(t.loop.trips * t.tiles / slots)))
+    main = _wave(t, g, at_once, sms)
+    period = main.persistent_period if persistent else main.period
+    middle, steady_each = waves - 1, min(period, main.loop)
     rest = period - steady_each
-    to_fill = 0.0 if t.persistent else main.fill / (main.fill + main.store)
+    to_fill = 0.0 if persistent else main.fill / (main.fill + main.store)
     tail_s = 0.0
     if left:
         tail = _wave(t, g, left, sms)
-        tail_s = tail.persistent_period if t.persistent else tail.fill + tail.loop + tail.store
+        tail_s = tail.persistent_period if persistent else tail.fill + tail.loop + tail.store
     launch_s = g.launch_overhead_s + t.framework_s
     parts = {
         "prologue_s": main.fill + middle * rest * to_fill,
