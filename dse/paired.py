@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .columns import cost_columns, in_order
+from .compiled import jit
 from .job import CostModel, as_float32
 from .kernels.registry import get_kernel
 from .rows import as_numbers
@@ -71,4 +72,4 @@ def _compiled(kernel: CostModel) -> Any:
     def one(problem: Any, fields: dict[str, Any], gpu: Any) -> dict[str, Any]:
         return cost_columns(kernel.cost(problem, kernel.schedule(fields), gpu))
 
-    return jax.jit(jax.vmap(one))
+    return jit(jax.vmap(one))

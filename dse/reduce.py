@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .columns import cost_columns
+from .compiled import jit
 from .histogram import BUCKETS, bucket
 from .job import CostModel, SweepJob
 
@@ -127,18 +128,16 @@ def compiled_model(spec: ChunkSpec) -> Callable[..., Evaluated]:
     Compiled once for a spec; another problem or GPU does not retrace. The two halves are compiled apart because XLA
     would otherwise repeat most of the model in every output of the second: a third of a sweep's time.
     """
-    import jax
 
-    return jax.jit(lambda start_digits, problem, gpu: _evaluate(spec, start_digits, problem, gpu))
+    return jit(lambda start_digits, problem, gpu: _evaluate(spec, start_digits, problem, gpu))
 
 
 @lru_cache(maxsize=256)
 def compiled_reduction(spec: ChunkSpec) -> Callable[..., Reduced]:
     """The jitted second half: `reduce(values, reason, valid_lanes, threshold, pivots)`; lanes from `valid_lanes` on do
     not count."""
-    import jax
 
-    return jax.jit(lambda *arguments: _reduce(spec, *arguments))
+    return jit(lambda *arguments: _reduce(spec, *arguments))
 
 
 def _evaluate(spec: ChunkSpec, start_digits: Any, problem: Any, gpu: Any) -> Evaluated:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .columns import CODES, code_names, cost_columns, in_order
+from .compiled import jit
 from .job import CostModel, SweepJob
 from .space import Space
 
@@ -93,11 +94,10 @@ def as_numbers(columns: Mapping[str, Any], schedules: Collection[str]) -> dict[s
 
 @lru_cache(maxsize=16)
 def _compiled_rows(model: CostModel) -> Callable[..., dict[str, Any]]:
-    import jax
     import jax.numpy as jnp
 
     def costs(schedules: dict[str, Any], problem: Any, gpu: Any) -> dict[str, Any]:
         columns = cost_columns(model.cost(problem, model.schedule(schedules), gpu))
         return {name: jnp.broadcast_to(jnp.asarray(values), (ROWS,)) for name, values in columns.items()}
 
-    return jax.jit(costs)
+    return jit(costs)

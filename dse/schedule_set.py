@@ -13,6 +13,7 @@ import numpy as np
 
 from .any_order import AnyOrder
 from .columns import cost_columns
+from .compiled import jit
 from .errors import UserError
 from .job import CostModel, as_float32
 from .kernels.registry import get_kernel
@@ -225,7 +226,7 @@ def _compiled(
 
         return tuple(values.reshape(-1) for values in jax.lax.map(block, columns))
 
-    return jax.jit(evaluate)
+    return jit(evaluate)
 
 
 def _distinct_cases(problems: Sequence[Any], gpus: Sequence[Any]) -> list[tuple[Any, Any]]:
@@ -264,7 +265,6 @@ def _fitting_part(
 def _compiled_fits(kernel: CostModel, part: Space, lanes: int) -> Any:
     """`fits(start_digits, problem, gpu)`: whether each of the next `lanes` schedules fits, as far as sizes do not
     matter; another problem or GPU does not retrace."""
-    import jax
     import jax.numpy as jnp
 
     from jaxmodel.reasons import Reason
@@ -278,7 +278,7 @@ def _compiled_fits(kernel: CostModel, part: Space, lanes: int) -> Any:
         reason = jnp.broadcast_to(kernel.cost(problem, schedule, gpu).reason, (lanes,))
         return jnp.isin(reason, jnp.array([float(code) for code in depends_on_size]))
 
-    return jax.jit(fits)
+    return jit(fits)
 
 
 def _narrow_columns(part: Space, kept: np.ndarray) -> dict[str, np.ndarray]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .compiled import jit
 from .job import as_float32
 from .platform import usable_cores
 from .progress import Progress, Snapshot, reporter
@@ -117,7 +118,6 @@ class _Work:
 
 @lru_cache(maxsize=1)
 def _least() -> Any:
-    import jax
     import jax.numpy as jnp
 
-    return jax.jit(lambda values: (jnp.min(values), jnp.argmin(values)))
+    return jit(lambda values: (jnp.min(values), jnp.argmin(values)))

@@ -31,3 +31,12 @@ def start_ray(ray):
         log_to_driver=False,
         logging_level="ERROR",
     )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def room_for_compiled_functions():
+    """What a file's tests compiled is dropped after it: XLA crashes when a process holds too much of it."""
+    yield
+    from dse.compiled import make_room
+
+    make_room()

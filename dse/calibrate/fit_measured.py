@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..best_schedule import preset_of
+from ..compiled import jit
 from ..content.gpu import GpuFile
 from ..content.space import load_space
 from ..errors import UserError
@@ -146,7 +147,6 @@ class _Part:
     def __init__(
         self, gpu: GpuFile, measured: Measurements, rows: np.ndarray, dtype: str, family: str, preset: str
     ) -> None:
-        import jax
 
         self.rows, self._dtype, self._family = rows, dtype, family
         own = measured.take(rows)
@@ -167,7 +167,7 @@ class _Part:
             fields = {name: np.asarray(own.schedule[name], np.float32)[:, None] for name in FIELDS}
             constants = {name: fields.pop(name)[0, 0] for name in KERNEL.compiled_fields}
             self._lists = [Shortlist(constants, fields)]
-            self._named = jax.jit(lambda record: shortlist_latency(KERNEL, self._lists, self._problems, record))
+            self._named = jit(lambda record: shortlist_latency(KERNEL, self._lists, self._problems, record))
 
     def bound(self, gpu: GpuFile) -> Any:
         return gpu.bind(self._dtype, family=self._family)
@@ -225,9 +225,8 @@ def _groups(gpu: GpuFile, measured: Measurements) -> list[tuple[np.ndarray, str,
 
 
 def _on_shortlists(gpu: GpuFile, predictor: Predictor) -> Callable[[Mapping[str, float]], np.ndarray]:
-    import jax
 
-    compiled = [(part, jax.jit(part.shortlisted)) for part in predictor.parts]
+    compiled = [(part, jit(part.shortlisted)) for part in predictor.parts]
 
     def seconds(values: Mapping[str, float]) -> np.ndarray:
         found = np.empty(len(predictor.measured))

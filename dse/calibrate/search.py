@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..compiled import jit
 from .parameters import Parameter
 
 
@@ -37,8 +38,8 @@ class Objective:
         def error(place: Any) -> Any:
             return weight * jnp.sum(jnp.abs(predict(self.record(place)) / measured_s - 1.0))
 
-        self._error = jax.jit(error)
-        self.value_and_gradient = jax.jit(jax.value_and_grad(error))
+        self._error = jit(error)
+        self.value_and_gradient = jit(jax.value_and_grad(error))
 
     def __call__(self, place: np.ndarray) -> float:
         return float(self._error(np.asarray(place, np.float32)))

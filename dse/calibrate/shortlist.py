@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..compiled import jit
 from ..kernels.registry import Kernel
 from .latency_matrix import ScheduleGroup, compiled_apart, problem_batches, runnable_latency_s
 
@@ -107,9 +108,8 @@ def shortlist_latency(kernel: Kernel, shortlists: Sequence[Shortlist], problems:
 
 
 def _latency_of(kernel: Kernel, constants: Mapping[str, Any]) -> Any:
-    import jax
 
-    return jax.jit(lambda problems, columns, gpu: runnable_latency_s(kernel, problems, {**columns, **constants}, gpu))
+    return jit(lambda problems, columns, gpu: runnable_latency_s(kernel, problems, {**columns, **constants}, gpu))
 
 
 def _kinds_of_launch(part: ScheduleGroup) -> list[np.ndarray]:

@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import Any
 
+from ..compiled import jit
+
 ROUNDING = 1e-6  # of float32 between two ways to compile the same sum
 
 
@@ -118,9 +120,8 @@ def tile_program(problem: Any, schedule: Mapping[str, int], gpu: Any, cost: Mapp
 
 @cache
 def _compiled() -> Any:
-    import jax
 
-    return jax.jit(_times)
+    return jit(_times)
 
 
 def _times(problem: Any, schedule: Any, gpu: Any) -> dict[str, Any]:

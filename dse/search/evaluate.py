@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..columns import cost_columns, in_order
+from ..compiled import jit
 from ..job import CostModel, SweepJob
 from ..rows import as_numbers
 from ..space import Space
@@ -81,4 +82,4 @@ def _compiled_batch(model: CostModel, own_gpus: bool) -> Callable[..., dict[str,
     def one(schedule: dict[str, Any], problem: Any, gpu: Any) -> dict[str, Any]:
         return cost_columns(model.cost(problem, model.schedule(schedule), gpu))
 
-    return jax.jit(jax.vmap(one, in_axes=(0, None, 0 if own_gpus else None)))
+    return jit(jax.vmap(one, in_axes=(0, None, 0 if own_gpus else None)))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..compiled import jit
 from ..content.gpu import GpuFile, load_gpu
 from ..content.implementation import load_implementation
 from ..content.space import load_space
@@ -213,7 +214,6 @@ def _column(rows: "pd.DataFrame", name: str) -> np.ndarray:
 
 @lru_cache(maxsize=1)
 def _best() -> Callable[..., tuple[Any, Any]]:
-    import jax
     import jax.numpy as jnp
 
     from jaxmodel.kernels.attention import cost
@@ -223,7 +223,7 @@ def _best() -> Callable[..., tuple[Any, Any]]:
         latency_s = jnp.where(found.reason > 0, jnp.inf, found.latency_s)
         return jnp.min(latency_s, axis=1), jnp.argmin(latency_s, axis=1)
 
-    return jax.jit(best)
+    return jit(best)
 
 
 @dataclass(frozen=True)

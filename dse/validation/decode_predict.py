@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..compiled import jit
 from ..content.dtypes import DTYPE_BYTES
 from ..content.gpu import load_gpu
 from ..content.implementation import load_implementation
@@ -96,7 +97,6 @@ def _row(values: np.ndarray) -> np.ndarray:
 
 @cache
 def _evaluate() -> Any:
-    import jax
     import jax.numpy as jnp
 
     from jaxmodel.kernels.decode_attention import cost
@@ -105,4 +105,4 @@ def _evaluate() -> Any:
         found = cost(problem, schedule, gpu)
         return jnp.broadcast_arrays(found.latency_s, found.reason)  # type: ignore[return-value]
 
-    return jax.jit(evaluate)
+    return jit(evaluate)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..compiled import jit
 from ..content.gpu import GpuFile, load_gpu
 from ..content.space import load_space
 from ..errors import UserError
@@ -104,7 +105,6 @@ def predict_moe(rows: "pd.DataFrame", file: GpuFile, implementation: str) -> np.
     A row whose framework read its schedule from a config is predicted with that; one of an autotuned library with the
     best of the library's preset.
     """
-    import jax
 
     problems = [problem_of_row(row) for row in rows.itertuples()]
     named = [_with_implementation(problem, file, implementation) for problem in problems]
@@ -112,7 +112,7 @@ def predict_moe(rows: "pd.DataFrame", file: GpuFile, implementation: str) -> np.
     dtype = str(rows["dtype"].iloc[0])
     if (rows["config"] == TUNED).all():
         return _best_of_space(stacked, len(rows), file, dtype, PRESETS[implementation])
-    latency = jax.jit(latency_s)
+    latency = jit(latency_s)
     wide = np.asarray(latency(stacked, schedule_record(triton_schedule(rows, True)), bound(file, dtype, True)))
     if file.families("bf16")[0] == "mma_sync":
         return np.asarray(
@@ -166,7 +166,7 @@ def _best_of_space(problems: Any, count: int, file: GpuFile, dtype: str, preset:
     columns = library_schedules(file, dtype, preset)
     schedule, gpu = schedule_record(columns), bound(file, dtype, True)
 
-    @jax.jit
+    @jit
     def best(problem: Any) -> Any:
         cost = moe.cost(jax.tree.map(lambda leaf: leaf[:, None], problem), schedule, gpu)
         return jnp.min(jnp.where(cost.reason == 0, cost.latency_s, jnp.inf), axis=1)

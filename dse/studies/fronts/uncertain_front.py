@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ...compiled import jit
 from ...errors import UserError
 from ...front import PIVOT_COUNT, choose_pivots, non_dominated
 from ...job import as_float32
@@ -222,7 +223,6 @@ def _dominated_by(values: np.ndarray, pivots: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=1)
 def _dominated() -> Any:
-    import jax
     import jax.numpy as jnp
 
     def dominated(values: Any, pivots: Any) -> Any:
@@ -232,4 +232,4 @@ def _dominated() -> Any:
             found |= no_worse & jnp.any(values > pivots[pivot][:, None], axis=0)
         return found
 
-    return jax.jit(dominated)
+    return jit(dominated)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...columns import cost_columns, in_order
+from ...compiled import jit
 from ...kernels.registry import Kernel, get_kernel
 from ...platform import configure_jax
 
@@ -142,12 +143,11 @@ def _stacked(records: Sequence[Any]) -> Any:
 
 @lru_cache(maxsize=4)
 def _compiled_costs(kernel: Kernel) -> Any:
-    import jax
 
     def evaluate(problem: Any, schedule: dict[str, Any], gpu: Any, along: dict[str, Any]) -> dict[str, Any]:
         return cost_columns(kernel.cost(problem, kernel.schedule(schedule), gpu))
 
-    return jax.jit(evaluate)
+    return jit(evaluate)
 
 
 @lru_cache(maxsize=4)
@@ -163,4 +163,4 @@ def _compiled_slopes(kernel: Kernel) -> Any:
         _, slope_s, found = jax.jvp(latency, (numbers,), (along,), has_aux=True)
         return {**found, "slope_s": slope_s}
 
-    return jax.jit(evaluate)
+    return jit(evaluate)
