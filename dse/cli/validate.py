@@ -4,6 +4,7 @@
   dse validate schedules --table FILE  is the predicted order of schedules right?
   dse validate memory_bound            norms, softmax, copies: both limits, and published times
   dse validate dequant_gemm            narrow weights: published times and speed-ups over 16 bits
+  dse validate grouped_gemm            grouped GEMMs: published times
   dse validate gemm_epilogue           epilogues in one kernel and in two, predicted
   dse validate gemm_chain              two GEMMs in one kernel and in two, published and predicted
   dse validate attention               prefill latencies of libraries, published throughputs
@@ -23,6 +24,7 @@ from . import (
     validate_gemm,
     validate_gemm_chain,
     validate_gemm_epilogue,
+    validate_grouped_gemm,
     validate_memory_bound,
     validate_moe,
     validate_schedules,
@@ -33,6 +35,7 @@ WHAT = {
     "schedules": validate_schedules,
     "memory_bound": validate_memory_bound,
     "dequant_gemm": validate_dequant_gemm,
+    "grouped_gemm": validate_grouped_gemm,
     "gemm_epilogue": validate_gemm_epilogue,
     "gemm_chain": validate_gemm_chain,
     "attention": validate_attention,
