@@ -90,5 +90,5 @@ def test_a_gpu_without_the_type_still_runs_a_kernel_without_tensor_instructions(
 
 def test_a_kernel_without_intervals_says_what_of_it_was_compared() -> None:
     said = "no interval; held against measurements: "
-    assert without_interval("grouped_gemm") == said + "nothing"
+    assert without_interval("grouped_gemm") == said + "a few published rates (dse validate grouped_gemm)"
     assert without_interval("moe") == said + "library schedules, a preset with its implementation (dse validate moe)"

@@ -161,5 +161,6 @@ KERNELS = (
         GroupedGemmProblem,
         "jaxmodel.kernels.grouped_gemm_types:GroupedGemmSchedule",
         "jaxmodel.kernels.grouped_gemm:cost",
+        compared="a few published rates (dse validate grouped_gemm)",
     ),
 )
