@@ -22,6 +22,8 @@ class Snapshot:
         best_name: what is ranked, e.g. "latency_s".
         front: rows on the front so far; None: no front is kept.
         finished: the last snapshot of the run.
+        hypervolume: of the front so far, as a share of the box between the ideal and a reference point that stay what
+            they are while the run goes on (`dse.front_measures.GrowingHypervolume`), 0 to 1; None: not measured.
     """
 
     done: int
@@ -32,6 +34,7 @@ class Snapshot:
     best_name: str
     front: int | None
     finished: bool = False
+    hypervolume: float | None = None
 
     @property
     def eta_s(self) -> float | None:
@@ -90,6 +93,8 @@ def describe(snapshot: Snapshot) -> str:
         parts.append(f"best {format_quantity(snapshot.best_name, snapshot.best)}")
     if snapshot.front is not None:
         parts.append(f"front {snapshot.front:,}")
+    if snapshot.hypervolume is not None:
+        parts.append(f"hypervolume {100 * snapshot.hypervolume:.2f} %")
     return ", ".join(parts)
 
 
