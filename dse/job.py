@@ -59,6 +59,8 @@ class SweepJob:
         chunk_lanes: candidates evaluated at once, a power of two; None: 2^16 on a CPU, where a chunk then stays in
             cache, 2^20 on an accelerator.
         start, stop: the part of the space to sweep; stop None: to the end.
+        prune: leave out what cannot be among the best or on the front, found from lower bounds (`dse.bounding`); the
+            best and the front are the same, counts and histogram cover what is evaluated.
 
     Raises:
         UserError: an unknown objective, one given twice or too many, a number out of its range, or an empty range.
@@ -79,6 +81,7 @@ class SweepJob:
     chunk_lanes: int | None = None
     start: int = 0
     stop: int | None = None
+    prune: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "objectives", tuple(self.objectives))

@@ -21,16 +21,19 @@ class SweepState:
     """The exact outcome over the ranges seen.
 
     Attributes:
-        ranges: what has been evaluated, [start, stop) of the space's indices, ascending, not touching each other.
+        ranges: what is settled, [start, stop) of the space's indices, ascending, not touching each other: evaluated, or
+            skipped because its lower bounds cannot matter (`dse.bounding`).
         counts: int64[BUCKETS], candidates a bucket (see `dse.histogram`).
         top: positions are relative to the job's start.
         front: likewise.
+        skipped: how many indices of the ranges were not evaluated.
     """
 
     ranges: tuple[Range, ...]
     counts: np.ndarray
     top: TopK
     front: Front
+    skipped: int = 0
 
     @classmethod
     def empty(cls, job: SweepJob) -> "SweepState":
@@ -39,9 +42,20 @@ class SweepState:
         return cls((), np.zeros(BUCKETS, np.int64), top, front)
 
     @property
-    def evaluated(self) -> int:
-        """Candidates seen."""
+    def settled(self) -> int:
+        """Candidates evaluated or skipped."""
         return sum(stop - start for start, stop in self.ranges)
+
+    @property
+    def evaluated(self) -> int:
+        """Candidates evaluated."""
+        return self.settled - self.skipped
+
+    def without(self, ranges: Iterable[Range]) -> "SweepState":
+        """The same with these ranges, none of them seen yet, settled unevaluated."""
+        ranges = tuple(ranges)
+        count = sum(stop - start for start, stop in ranges)
+        return replace(self, ranges=joined_ranges((*self.ranges, *ranges)), skipped=self.skipped + count)
 
     def merge(self, other: "SweepState") -> "SweepState":
         """What both have seen; their ranges must not overlap."""
@@ -50,6 +64,7 @@ class SweepState:
             self.counts + other.counts,
             self.top.merge(other.top),
             self.front.merge(other.front),
+            self.skipped + other.skipped,
         )
 
     def missing(self, start: int, stop: int) -> list[Range]:
@@ -67,6 +82,7 @@ class SweepState:
         top, front = self.top, self.front
         arrays: dict[str, Any] = {
             "ranges": np.array([[str(edge) for edge in pair] for pair in self.ranges], dtype="U").reshape(-1, 2),
+            "skipped": np.array(str(self.skipped)),
             "counts": self.counts,
             "top": np.array([top.k, top.tie_limit, top.ties]),
             "top_positions": top.positions,
@@ -89,6 +105,7 @@ class SweepState:
                 held["counts"],
                 TopK(k, tie_limit, held["top_positions"], held["top_values"], ties),
                 Front(int(held["front"][0]), held["front_positions"], held["front_values"], held["front_weights"]),
+                int(str(held["skipped"])),
             )
 
 

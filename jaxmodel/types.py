@@ -72,7 +72,7 @@ class GemmSchedule:
     cta_pair: Array
     swap_ab: Array  # 1: the tile's rows run along the problem's n (the transposed product), for few rows of A
     raster_along_n: Array  # 0: walk along m inside a panel of `swizzle` tile columns; 1: along n, panel of tile rows
-    swizzle: Array  # panel width in clusters; CUTLASS swizzle, Triton GROUP_M (along n)
+    swizzle: Array  # panel width in clusters; CUTLASS swizzle, Triton GROUP_M (along n). None: see `operand_traffic`
     persistent: Array
     sms_free: Array  # SMs a persistent grid leaves to something else
     split_k: Array  # 1: none

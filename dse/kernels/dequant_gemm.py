@@ -206,6 +206,7 @@ KERNELS = (
         "jaxmodel.kernels.dequant_gemm_types:DequantSchedule",
         "jaxmodel.kernels.dequant_gemm:cost",
         compiled_fields=("stream_k",),
+        open_fields=("raster_along_n", "swizzle"),
         one_order="dse.kernels.gemm_order:ORDER_OF_GEMM",
         compared="a few published times (dse validate dequant_gemm)",
     ),

@@ -205,6 +205,7 @@ KERNELS = (
         "jaxmodel.types:GemmSchedule",
         "jaxmodel.kernels.gemm:cost",
         compiled_fields=("stream_k",),
+        open_fields=("raster_along_n", "swizzle"),
         words="dse.kernels.gemm_words:WORDS_OF_GEMM",
         one_order="dse.kernels.gemm_order:ORDER_OF_GEMM",
         reason_numbers="dse.kernels.gemm_reasons:reason_numbers",

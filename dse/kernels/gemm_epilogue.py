@@ -146,6 +146,7 @@ KERNELS = (
         "jaxmodel.types:GemmSchedule",
         "jaxmodel.kernels.gemm_epilogue:cost",
         compiled_fields=("stream_k",),
+        open_fields=("raster_along_n", "swizzle"),
         one_order="dse.kernels.gemm_order:ORDER_OF_GEMM",
         compared="its parts, each as a kernel (dse validate gemm_epilogue)",
     ),

@@ -97,6 +97,8 @@ class Kernel:
         cost_function: "module:attribute" of `cost(problem, schedule, gpu) -> Cost`.
         compiled_fields: fields that decide what has to be computed at all: a sweep compiles the model once for each
             value of theirs that the space holds apart, see `Space.split`.
+        open_fields: fields that its cost takes None for: then it gives what no value of theirs is better than, in times
+            and bytes (`dse.bounding`).
         tensor_cores: whether it runs tensor instructions. Without them its spaces' families are no instruction
             families, any GPU has them, and the roof is that of the CUDA cores.
         words: of a `dse.schedule_words.Words`: how its schedules are written; "": `field=value`.
@@ -113,6 +115,7 @@ class Kernel:
     schedule_record: str
     cost_function: str
     compiled_fields: tuple[str, ...] = ()
+    open_fields: tuple[str, ...] = ()
     tensor_cores: bool = True
     words: str = ""
     one_order: str = ""

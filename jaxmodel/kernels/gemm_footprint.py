@@ -125,7 +125,10 @@ def instruction_checks(problem: Gemm, schedule: GemmSchedule, gpu: Gpu) -> list[
 
 
 def same_order(schedule: GemmSchedule, rows: Floats, cols: Floats) -> Bools:
-    """Whether the launch order on rows x cols tiles is that of a smaller swizzle or of the other raster axis."""
+    """Whether the launch order on rows x cols tiles is that of a smaller swizzle or of the other raster axis; False
+    where it is left open (`swizzle` None)."""
+    if schedule.swizzle is None:
+        return jnp.asarray(False)
     rows, cols = rows / schedule.cluster_m, cols / schedule.cluster_n  # whole clusters: exact
     narrow = jnp.where(schedule.raster_along_n > 0, rows, cols)
     one_line = (jnp.minimum(rows, cols) < 2) & ((schedule.raster_along_n > 0) | (schedule.swizzle > 1))

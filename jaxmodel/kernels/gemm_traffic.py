@@ -46,6 +46,10 @@ def operand_traffic(
     A cluster is one wider tile whose CTAs share their loads; splits are more batch entries with a shorter K walk; a
     warm operand's first touch hits as far as L2 holds all that the kernel touches. Reuse: `jaxmodel.reuse`.
 
+    With `schedule.swizzle` None the launch order is left open and the hits are those that no order exceeds: every touch
+    of a block but the first hits L2, and L1.5 where there is one. What the model makes of it is then a lower bound of
+    its latency and its bytes over all orders: laws of `tests/test_pruning_bound.py`.
+
     Args:
         rows, cols: CTA tiles of the grid, whole clusters.
         sms: SMs that run the kernel, whole clusters.
@@ -65,22 +69,37 @@ def operand_traffic(
     a_step, b_step = a_block / cluster_n, b_block / cluster_m
 
     capacity = gpu.l2_capacity_bytes * gpu.l2_effective_ratio
-    walk = panel_walk(
-        rows / cluster_m,
-        cols / cluster_n,
-        schedule.raster_along_n,
-        schedule.swizzle,
-        a_block * cluster_m,
-        b_block * cluster_n,
-    )
-    tile_out_bytes = jnp.where(split > 1, ACCUMULATOR_BYTES, problem.out_bytes)
-    out_bytes = problem.m * problem.n / (rows * cols) * cluster * tile_out_bytes
-    batch, at_once, walk_steps = problem.batch * split, slots / cluster, ceil_div(steps, split)
-    hits = _launch_hits(
-        schedule.stream_k > 0,
-        (walk, batch, at_once, walk_steps, out_bytes, capacity, jnp.asarray(gpu.l2_ways)),
-        _drift_sigma_steps(problem, split, walk_steps, gpu),
-    )
+    if schedule.swizzle is None:
+        a_cold, b_cold = cluster_n / cols, cluster_m / rows
+        hits = L2Hits(rows=1.0 - a_cold, cols=1.0 - b_cold, rows_cold=a_cold, cols_cold=b_cold)
+        l15_hit = jnp.where(gpu.l15_capacity_bytes > 0, 1.0, 0.0)
+    else:
+        walk = panel_walk(
+            rows / cluster_m,
+            cols / cluster_n,
+            schedule.raster_along_n,
+            schedule.swizzle,
+            a_block * cluster_m,
+            b_block * cluster_n,
+        )
+        tile_out_bytes = jnp.where(split > 1, ACCUMULATOR_BYTES, problem.out_bytes)
+        out_bytes = problem.m * problem.n / (rows * cols) * cluster * tile_out_bytes
+        batch, at_once, walk_steps = problem.batch * split, slots / cluster, ceil_div(steps, split)
+        hits = _launch_hits(
+            schedule.stream_k > 0,
+            (walk, batch, at_once, walk_steps, out_bytes, capacity, jnp.asarray(gpu.l2_ways)),
+            _drift_sigma_steps(problem, split, walk_steps, gpu),
+        )
+        group_clusters = jnp.maximum(gpu.l15_group_sms / cluster, 1.0)
+        l15_hit = l15_share(
+            walk,
+            at_once,
+            walk_steps,
+            sms / cluster,
+            group_clusters,
+            gpu.l15_capacity_bytes,
+            gpu.l15_ways,
+        )
     a_bytes = problem.m * problem.k * problem.batch * (problem.a_bytes + a_scale_bytes)
     b_bytes = problem.k * problem.n * problem.batch * (problem.b_bytes + b_scale_bytes)
     out_total = problem.m * problem.n * problem.batch
@@ -92,16 +111,6 @@ def operand_traffic(
     step_bytes = a_step + b_step
     l2_hit = jnp.clip((a_step * a_hit + b_step * b_hit) / step_bytes, 0.0, 1.0)
 
-    group_clusters = jnp.maximum(gpu.l15_group_sms / cluster, 1.0)
-    l15_hit = l15_share(
-        walk,
-        at_once,
-        walk_steps,
-        sms / cluster,
-        group_clusters,
-        gpu.l15_capacity_bytes,
-        gpu.l15_ways,
-    )
     workspace = out_total * split * ACCUMULATOR_BYTES
     return Traffic(
         step_bytes=step_bytes,
