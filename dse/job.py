@@ -61,6 +61,8 @@ class SweepJob:
         start, stop: the part of the space to sweep; stop None: to the end.
         prune: leave out what cannot be among the best or on the front, found from lower bounds (`dse.bounding`); the
             best and the front are the same, counts and histogram cover what is evaluated.
+        row_columns: which columns of rows are written where all rows are kept, as `dse.row_layout.chosen_columns` gives
+            them; None: all.
 
     Raises:
         UserError: an unknown objective, one given twice or too many, a number out of its range, or an empty range.
@@ -81,6 +83,7 @@ class SweepJob:
     chunk_lanes: int | None = None
     start: int = 0
     stop: int | None = None
+    row_columns: tuple[str, ...] | None = None
     prune: bool = False
 
     def __post_init__(self) -> None:

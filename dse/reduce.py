@@ -11,6 +11,7 @@ from .columns import cost_columns
 from .compiled import jit
 from .histogram import BUCKETS, bucket
 from .job import CostModel, SweepJob
+from .row_layout import evaluated_types, needed_columns
 
 COMPACT_ROWS = 4096  # survivors a chunk that leave an accelerator packed; more are fetched with the whole chunk
 CPU_BLOCK_LANES = 2**14
@@ -29,7 +30,7 @@ class ChunkSpec:
         lanes: candidates a chunk.
         compact: reduce further for a device whose memory the host cannot see: count buckets on the device and pack
             the survivors.
-        everything: also return every schedule and cost field of every candidate.
+        everything: also return schedule and cost fields of every candidate: all of them, or those that are named.
     """
 
     space_hash: str
@@ -40,7 +41,7 @@ class ChunkSpec:
     rank_column: int
     lanes: int
     compact: bool
-    everything: bool = False
+    everything: bool | tuple[str, ...] = False
 
     @property
     def block_lanes(self) -> int:
@@ -61,7 +62,13 @@ class ChunkSpec:
 def chunk_spec(
     job: SweepJob, lanes: int, compact: bool = False, everything: bool = False, space: Any = None
 ) -> ChunkSpec:
-    """What a job's chunks compile to, in the whole space or in a part of it."""
+    """What a job's chunks compile to, in the whole space or in a part of it.
+
+    Args:
+        job: what is swept; where it says which columns of rows are kept, no others leave the model.
+        lanes, compact, everything: see `ChunkSpec`.
+        space: the part; None: the whole.
+    """
     space = space or job.space
     return ChunkSpec(
         space_hash=space.hash,
@@ -72,7 +79,7 @@ def chunk_spec(
         rank_column=job.columns.index(job.rank_by),
         lanes=lanes,
         compact=compact,
-        everything=everything,
+        everything=needed_columns(space, job.row_columns) if everything and job.row_columns else everything,
     )
 
 
@@ -82,7 +89,7 @@ class Evaluated(NamedTuple):
     Attributes:
         values: a float32[lanes] a column.
         reason: uint8[lanes].
-        everything: schedule field or cost column -> array[lanes]; empty unless asked for.
+        everything: schedule field or cost column -> array[lanes] with the type it has in files; empty unless asked for.
     """
 
     values: tuple[Any, ...]
@@ -158,9 +165,12 @@ def _evaluate_block(spec: ChunkSpec, start_digits: Any, problem: Any, gpu: Any) 
     fields = decode(spec.space, start_digits, spec.block_lanes)
     cost = spec.kernel.cost(problem, spec.kernel.schedule(fields), gpu)
     values = tuple(column(getattr(cost, name), jnp.float32) for name in spec.columns)
-    everything = (
-        {name: column(value) for name, value in (fields | cost_columns(cost)).items()} if spec.everything else {}
-    )
+    everything = {}
+    if spec.everything:
+        every = fields | cost_columns(cost)
+        names = every if spec.everything is True else spec.everything
+        types = evaluated_types(spec.space, names)
+        everything = {name: column(every[name], types[name]) for name in names}
     return Evaluated(values, column(cost.reason, jnp.uint8), everything)
 
 

@@ -1,5 +1,6 @@
 """Result tables as Parquet: one schema, units and meanings in the field metadata, provenance in the file metadata."""
 
+import base64
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -15,6 +16,7 @@ from .columns import CODES, COST_COLUMNS, SCHEDULE_COLUMNS, TRUST_COLUMNS, descr
 from .errors import UserError
 
 METADATA_KEY = b"tilesweep"
+ARROW_SCHEMA_KEY = b"ARROW:schema"  # where Arrow's readers look for what Parquet itself cannot say of a column
 ROW_GROUP_ROWS = 2**17
 
 # Every file of rows types a column by its name alone, so that a folder of files reads as one table.
@@ -42,13 +44,15 @@ def row_schema(columns: Mapping[str, Any], big_index: bool = False, kernel: str 
 def as_table(columns: Mapping[str, Any], big_index: bool = False, kernel: str = "gemm") -> pa.Table:
     """Columns, one array each, with the row schema."""
     schema = row_schema(columns, big_index, kernel)
-    arrays = [_as_arrow(columns[field.name], field.type) for field in schema]
+    arrays = [as_arrow(columns[field.name], field.type) for field in schema]
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def _field(name: str, values: Any, big_index: bool, schedule: Mapping[str, tuple[str, str]]) -> pa.Field:
     unit, meaning = describe(name, schedule)
-    if name == "index" and big_index:
+    if isinstance(values, pa.DictionaryArray):
+        kind = values.type
+    elif name == "index" and big_index:
         kind = TEXT
     elif name in COLUMN_TYPES:
         kind = COLUMN_TYPES[name]
@@ -59,7 +63,8 @@ def _field(name: str, values: Any, big_index: bool, schedule: Mapping[str, tuple
     return pa.field(name, kind, nullable=False, metadata={"unit": unit, "description": meaning})
 
 
-def _as_arrow(values: Any, kind: pa.DataType) -> pa.Array:
+def as_arrow(values: Any, kind: pa.DataType) -> pa.Array:
+    """A column as Arrow has it; an array of NumPy that has the type already is not copied."""
     return values if isinstance(values, pa.Array) else pa.array(np.asarray(values), kind, from_pandas=False)
 
 
@@ -79,23 +84,41 @@ def row_writer(
 ) -> Iterator[pq.ParquetWriter]:
     """A Parquet writer whose file appears under its name only once the block has ended without an error.
 
+    Encodings are what was measured to be quickest at nearly the least size (2^17 rows of a GEMM sweep, a core of an
+    EPYC): floats split by byte, 3 ns a value; whole numbers plain, 2.5 ns against 4 with a dictionary; indices as
+    differences, 7 ns against 18; texts as a dictionary without statistics. All is compressed with zstd at level 1.
+
+    Args:
+        path: of the file.
+        schema: of the tables that will be written. Text may come as dictionary arrays, each with the same entries in
+            all tables: it is written four times as fast as text written out, and every reader finds plain text.
+        provenance: how the rows were made, as JSON has it.
+
     Raises:
         UserError: the file cannot be written (no permission, disk full).
     """
     path = Path(path).absolute()  # pyarrow takes `~/x` and `gs:x` for other places
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     floats = [field.name for field in schema if pa.types.is_floating(field.type)]
-    repeated = [field.name for field in schema if field.name not in (*floats, "index")]
-    schema = schema.with_metadata({METADATA_KEY: json.dumps(dict(provenance))})
+    texts = [field.name for field in schema if not pa.types.is_primitive(field.type)]
+    numbers = [field.name for field in schema if field.name not in texts]
+    encodings = dict.fromkeys(floats, "BYTE_STREAM_SPLIT")
+    if "index" in numbers:
+        encodings["index"] = "DELTA_BINARY_PACKED"
+    read = pa.schema([_as_read(field) for field in schema], {METADATA_KEY: json.dumps(dict(provenance))})
     try:
         with pq.ParquetWriter(
             unfinished,
-            schema,
+            schema.remove_metadata(),
             compression="zstd",
             compression_level=1,
-            use_dictionary=repeated,  # pyright: ignore[reportArgumentType] (a list of columns is allowed)
-            column_encoding=dict.fromkeys(floats, "BYTE_STREAM_SPLIT"),
+            use_dictionary=texts,  # pyright: ignore[reportArgumentType] (a list of columns is allowed)
+            write_statistics=numbers,  # pyright: ignore[reportArgumentType] (likewise)
+            column_encoding=encodings,
+            store_schema=False,
         ) as writer:
+            described = base64.b64encode(read.serialize().to_pybytes())
+            writer.add_key_value_metadata({**(read.metadata or {}), ARROW_SCHEMA_KEY: described})
             yield writer
         os.replace(unfinished, path)
     except OSError as error:
@@ -104,6 +127,10 @@ def row_writer(
         ) from error
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def _as_read(field: pa.Field) -> pa.Field:
+    return field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
 
 
 def read_rows(path: str | os.PathLike[str]) -> pa.Table:
