@@ -1,5 +1,6 @@
 """Measures of a front whose objectives are all minimised: its hypervolume and its knees."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,9 @@ from .errors import UserError
 REFERENCE_FACTOR = 1.1
 NEAR = 0.15  # of the front's extent: two knees are no nearer to each other than this
 AT_ONCE = 512
+GROWING_OBJECTIVES = 3  # with more, a front of thousands takes seconds
+GROWING_EVERY_S = 0.5
+GROWING_TIME_SHARE = 0.05
 QUICK_POINTS = {5: 2000, 6: 500}  # more take the exact hypervolume over some seconds; fewer objectives are quick
 
 
@@ -75,8 +79,7 @@ def hypervolume(values: Any, reference: Sequence[float] | None = None) -> Hyperv
     if not values.size:
         raise UserError("the hypervolume of an empty front is not defined: no schedule can run")
     if reference is None:
-        worst = values.max(axis=0)
-        at = np.where(worst == 0, 1.0, worst + (REFERENCE_FACTOR - 1.0) * np.abs(worst))
+        at = reference_point(values)
         rule = f"{REFERENCE_FACTOR:g} times the front's worst in each objective"
     else:
         at, rule = np.asarray(reference, np.float64), "given"
@@ -97,6 +100,70 @@ def hypervolume(values: Any, reference: Sequence[float] | None = None) -> Hyperv
         rule=rule,
         beyond=int((~inside).sum()),
     )
+
+
+def reference_point(values: Any) -> np.ndarray:
+    """1.1 times the worst of the rows in each objective, or 1 where that is 0: float64[objectives].
+
+    Args:
+        values: float[rows, objectives], at least one row.
+    """
+    worst = np.asarray(values, np.float64).max(axis=0)
+    return np.where(worst == 0, 1.0, worst + (REFERENCE_FACTOR - 1.0) * np.abs(worst))
+
+
+class GrowingHypervolume:
+    """The hypervolume of a front that grows while a run goes on, against one reference from first to last.
+
+    It is given as the share of the box between zero and the reference that some row dominates: all objectives are
+    amounts, so none is below zero, and the share is between 0 and 1. Since neither end of the box moves and a front
+    only gains, the share only rises, and shares of two runs compare where their references are equal.
+
+    It is measured at most every `every_s`, and so seldom that it takes no more than a twentieth of the time; in between
+    the last share stands.
+
+    Args:
+        reference: an entry an objective, above 0; one to three of them.
+        every_s: seconds between two measurements, at least.
+
+    Raises:
+        UserError: more than three objectives, or an entry that is not above 0 and finite.
+    """
+
+    def __init__(self, reference: Sequence[float] | np.ndarray, every_s: float = GROWING_EVERY_S) -> None:
+        self.reference = np.asarray(reference, np.float64)
+        if not 1 <= self.reference.size <= GROWING_OBJECTIVES:
+            raise UserError(f"{self.reference.size} objectives: the hypervolume is followed for 1 to 3")
+        if not (np.isfinite(self.reference) & (self.reference > 0)).all():
+            shown = ", ".join(f"{entry:g}" for entry in self.reference)
+            raise UserError(f"reference ({shown}): all of it must be finite and above 0")
+        self._every_s, self._next = every_s, float("-inf")
+        self._share = 0.0
+
+    def share(self, values: Any, at_once: bool = False) -> float:
+        """The share of the box that the front dominates.
+
+        Args:
+            values: float[rows, objectives], the front so far or any rows that hold it; none below 0.
+            at_once: measure, however short a time ago the last measurement was.
+        """
+        began = time.monotonic()
+        if at_once or began >= self._next:
+            self._share = max(self._share, _share_of_box(np.asarray(values, np.float64) / self.reference))
+            took = time.monotonic() - began
+            self._next = began + max(self._every_s, took / GROWING_TIME_SHARE)
+        return self._share
+
+
+def _share_of_box(values: np.ndarray) -> float:
+    import moocore
+
+    inside = values[(values < 1.0).all(axis=1)]
+    if not len(inside):
+        return 0.0
+    if inside.shape[1] == 1:
+        return float(1.0 - inside.min())
+    return float(moocore.hypervolume(inside, ref=np.ones(inside.shape[1])))
 
 
 def knees(values: Any, near: float = NEAR) -> tuple[Knee, ...]:

@@ -1,13 +1,17 @@
 """Progress of long work, passed as an argument: a bar on a terminal, plain lines elsewhere, JSON events, or nothing."""
 
 import json
+import math
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol, TextIO, TypeAlias
 
+from .errors import unknown
+
 LINE_INTERVAL_S = 2.0
+MODES = ("auto", "bar", "lines", "json", "none")
 
 
 @dataclass(frozen=True)
@@ -22,8 +26,8 @@ class Snapshot:
         best_name: what is ranked, e.g. "latency_s".
         front: rows on the front so far; None: no front is kept.
         finished: the last snapshot of the run.
-        hypervolume: of the front so far, as a share of the box between the ideal and a reference point that stay what
-            they are while the run goes on (`dse.front_measures.GrowingHypervolume`), 0 to 1; None: not measured.
+        hypervolume: of the front so far, as a share of the box between zero and a reference point that stays what it is
+            while the run goes on (`dse.front_measures.GrowingHypervolume`), 0 to 1; None: not measured.
     """
 
     done: int
@@ -58,16 +62,27 @@ def reporter(progress: Progress) -> Reporter:
     and a callable is called with every snapshot."""
     if callable(progress):
         return progress
-    return make_reporter("auto" if progress else "quiet")
+    return make_reporter("auto" if progress else "none")
+
+
+def is_silent(report: Reporter) -> bool:
+    """Whether a reporter shows nothing, so that nothing need be measured for it."""
+    return report is _silent
 
 
 def make_reporter(mode: str, stream: TextIO | None = None) -> Reporter:
     """A reporter by name, writing to `stream` (standard error by default).
 
     Args:
-        mode: "auto" (a bar where the stream is a terminal, else lines), "bar", "lines", "json" or "quiet".
+        mode: "auto" (a bar where the stream is a terminal, else lines), "bar", "lines", "json" or "none".
         stream: where to write.
+
+    Raises:
+        UserError: another mode.
     """
+    mode = "none" if mode == "quiet" else mode
+    if mode not in MODES:
+        raise unknown("progress", mode, MODES)
     where = stream or sys.stderr
     if mode == "auto":
         mode = "bar" if where.isatty() else "lines"
@@ -75,7 +90,7 @@ def make_reporter(mode: str, stream: TextIO | None = None) -> Reporter:
         "bar": BarReporter,
         "lines": LineReporter,
         "json": JsonReporter,
-        "quiet": lambda _: _silent,
+        "none": lambda _: _silent,
     }
     return makers[mode](where)
 
@@ -84,11 +99,11 @@ def describe(snapshot: Snapshot) -> str:
     """A snapshot in one line."""
     share = 100 * snapshot.done / max(snapshot.total, 1)
     compiling = snapshot.rate == 0 and not snapshot.finished  # no chunk is done yet
-    pace = "compiling" if compiling else f"{snapshot.rate / 1e6:.1f} M/s"
+    pace = "compiling" if compiling else format_rate(snapshot.rate)
     parts = [f"{snapshot.done:,} of {snapshot.total:,} ({share:.1f} %)", pace]
     eta = snapshot.eta_s
     if eta is not None and not snapshot.finished:
-        parts.append(f"{eta:.0f} s to go")
+        parts.append(f"{format_duration(eta)} to go")
     if snapshot.best is not None:
         parts.append(f"best {format_quantity(snapshot.best_name, snapshot.best)}")
     if snapshot.front is not None:
@@ -96,6 +111,22 @@ def describe(snapshot: Snapshot) -> str:
     if snapshot.hypervolume is not None:
         parts.append(f"hypervolume {100 * snapshot.hypervolume:.2f} %")
     return ", ".join(parts)
+
+
+def format_rate(rate: float) -> str:
+    """How many a second, e.g. "25.0 M/s", "3.1 k/s" or "8.2/s"."""
+    for prefix, scale in ((" M", 1e6), (" k", 1e3)):
+        if rate >= scale / 10.0:
+            return f"{rate / scale:.1f}{prefix}/s"
+    return f"{rate:.1f}/s"
+
+
+def format_duration(seconds: float) -> str:
+    """Seconds as "90 s", "12 min" or "2.5 h"."""
+    for unit, scale, digits in (("h", 3600.0, 1), ("min", 60.0, 0)):
+        if seconds >= 2.0 * scale:
+            return f"{seconds / scale:.{digits}f} {unit}"
+    return f"{seconds:.0f} s"
 
 
 def format_quantity(name: str, value: float) -> str:
@@ -136,13 +167,18 @@ class JsonReporter:
         if now - self._last < LINE_INTERVAL_S and not snapshot.finished:
             return
         self._last = now
-        event: dict[str, Any] = {"event": "finished" if snapshot.finished else "progress", **asdict(snapshot)}
-        del event["finished"]
-        print(json.dumps(event | {"eta_s": snapshot.eta_s}), file=self._stream, flush=True)
+        content = {name: value for name, value in asdict(snapshot).items() if name != "finished"}
+        write_event(self._stream, "finished" if snapshot.finished else "progress", eta_s=snapshot.eta_s, **content)
+
+
+def write_event(stream: TextIO, event: str, **content: Any) -> None:
+    """One event of a program's progress as a line of JSON; numbers that are not finite become null."""
+    plain = {name: None if isinstance(at, float) and not math.isfinite(at) else at for name, at in content.items()}
+    print(json.dumps({"event": event, **plain}), file=stream, flush=True)
 
 
 class BarReporter:
-    """A bar with rate, time to go, best so far and the size of the front."""
+    """A bar with rate, time to go, best so far, the size of the front and its hypervolume."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

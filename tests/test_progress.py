@@ -85,7 +85,7 @@ def test_a_bar_on_a_terminal():
 
 
 def test_silent_unless_asked(capsys):
-    for quiet in (reporter(None), reporter(False), make_reporter("quiet")):
+    for quiet in (reporter(None), reporter(False), make_reporter("none")):
         quiet(HALF)
         quiet(DONE)
     assert capsys.readouterr() == ("", "")

@@ -5,6 +5,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from ..text import table
+from .options import say_of
 
 if TYPE_CHECKING:
     from ..content.study import Study
@@ -19,11 +20,11 @@ def answer(arguments: argparse.Namespace, study: "Study") -> int:
     from ..studies.back_test.files import write_back_test
     from ..studies.back_test.speedups import back_test
     from .interrupt import stoppable
-    from .show import print_json, say
+    from .show import print_json
 
     folder = new_folder(arguments.out or free_folder(study.name), arguments.overwrite)
     with without_litter([folder]), stoppable():
-        results = back_test(study, None if arguments.quiet else say)
+        results = back_test(study, say_of(arguments))
     figure = study.figures and not arguments.no_figure
     write_back_test(study, results, folder, shlex.join(["dse", *arguments.words]), figure)
     if arguments.json:

@@ -15,7 +15,7 @@ import shlex
 import sys
 
 from ..errors import UserError, unknown
-from .options import add_output, positive
+from .options import add_output, positive, say_of
 
 KERNELS = ("gemm",)
 
@@ -63,6 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ..platform import configure_jax
     from .show import print_json
 
+    say = say_of(arguments)
     gpu = load_gpu(arguments.gpu)
     read = _read(arguments, gpu)
     configure_jax()
@@ -75,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
         test=arguments.test,
         seed=arguments.seed,
         rows=arguments.rows,
-        progress=None if arguments.quiet else _say,
+        progress=lambda trial: say(_round(trial)),
     )
     if arguments.json:
         print_json(found.to_dict() | {"left_out": dict(read.left_out), "out": arguments.out})
@@ -122,8 +123,8 @@ def _read(arguments, gpu):
     return replace(read, measured=read.measured.of_dtype(arguments.dtype)) if arguments.dtype else read
 
 
-def _say(trial) -> None:
-    print(f"dse: round {trial.round + 1}: train error {100 * trial.space_error:.2f} %", file=sys.stderr)
+def _round(trial) -> str:
+    return f"dse: round {trial.round + 1}: train error {100 * trial.space_error:.2f} %"
 
 
 def _as_path(out: str) -> str:

@@ -20,7 +20,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
-from .options import add_output, add_question, add_schedules, changed_question, overrides, question, shape_word
+from .options import (
+    add_output,
+    add_question,
+    add_schedules,
+    changed_question,
+    overrides,
+    progress_of,
+    question,
+    shape_word,
+)
 
 if TYPE_CHECKING:
     from ..question import Question
@@ -44,14 +53,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the comparison."""
-    from ..progress import make_reporter
     from ..studies.compare.compare import compare
     from .compare_text import as_dict, comparison_text
     from .interrupt import stoppable
     from .show import print_json
 
     with stoppable():
-        a, b = _sides(arguments, make_reporter("quiet" if arguments.quiet else "auto"))
+        a, b = _sides(arguments, progress_of(arguments))
         found = compare(a, b)
     if arguments.json:
         print_json(as_dict(found))

@@ -11,7 +11,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
-from .options import positive
+from .options import add_output, positive
 
 if TYPE_CHECKING:
     from ..front_measures import Hypervolume
@@ -43,8 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="relative standard deviation of a number of the GPU: l2_bytes_per_s=0.1 or 10%% (default: by its kind)",
     )  # fmt: skip
     group.add_argument("--gpu", metavar="FILE", help="the run's GPU file, where it is not a known one")
-    parser.add_argument("--json", action="store_true", help="the answer as JSON on standard output")
-    parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
+    add_output(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -5,6 +5,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
+from .options import progress_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,7 +32,7 @@ def run_draws(arguments: argparse.Namespace) -> int:
         print("dse: the model has changed since this run; numbers below are today's", file=sys.stderr)
     given = uncertainty_options(arguments.uncertainty)
     gpu = load_gpu(arguments.gpu) if arguments.gpu else None
-    progress = not (arguments.quiet or arguments.json)
+    progress = progress_of(arguments, silent=arguments.json)
     found = uncertain_run(opened, arguments.draws, arguments.seed, given, gpu, progress)
     if arguments.json:
         print_json(_content(opened, found, arguments.n))

@@ -1,14 +1,16 @@
 """Options that several commands share, and what is made of them."""
 
 import argparse
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..errors import UserError
+from ..errors import UserError, unknown
 from ..kernels.problem import default_of, shape_form
 from ..kernels.registry import choices_by_option, get_kernel, kernel_names, usable_kernels
 
 if TYPE_CHECKING:
+    from ..progress import Reporter
     from ..question import Question
 
 
@@ -122,9 +124,61 @@ def add_schedules(parser: argparse.ArgumentParser, title: str = "the schedules t
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
-    """--json, --quiet."""
+    """--json, --quiet, --progress."""
     parser.add_argument("--json", action="store_true", help="the answer as JSON on standard output")
+    add_progress(parser)
+
+
+def add_progress(parser: argparse.ArgumentParser) -> None:
+    """--quiet, --progress."""
     parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
+    parser.add_argument(
+        "--progress", default="auto", metavar="HOW",
+        help="auto (default: a bar on a terminal, else lines), bar, lines, json (events, one a line) or none",
+    )  # fmt: skip
+
+
+def progress_mode(arguments: argparse.Namespace, silent: bool = False) -> str:
+    """How progress is shown: a mode of `dse.progress.make_reporter`.
+
+    Args:
+        arguments: of a command with the options of `add_progress`.
+        silent: say nothing unless --progress says how.
+
+    Raises:
+        UserError: --progress with another word, or beside --quiet.
+    """
+    from ..progress import MODES
+
+    mode = arguments.progress
+    if mode not in MODES:
+        raise unknown("progress", mode, MODES)
+    if arguments.quiet and mode not in ("auto", "none"):
+        raise UserError(f"--quiet and --progress {mode} contradict each other: leave one out")
+    return "none" if arguments.quiet or (silent and mode == "auto") else mode
+
+
+def progress_of(arguments: argparse.Namespace, silent: bool = False) -> "Reporter":
+    """What shows the progress of a command, on standard error; arguments and errors as `progress_mode`."""
+    from ..progress import make_reporter
+
+    return make_reporter(progress_mode(arguments, silent))
+
+
+def say_of(arguments: argparse.Namespace) -> "Callable[[str], None]":
+    """What tells a user a line of text on standard error: a line, with --progress json an event, or nothing.
+
+    Raises:
+        UserError: as `progress_mode`.
+    """
+    from ..progress import write_event
+
+    mode = progress_mode(arguments)
+    if mode == "none":
+        return lambda text: None
+    if mode == "json":
+        return lambda text: write_event(sys.stderr, "note", text=text)
+    return lambda text: print(text, file=sys.stderr, flush=True)
 
 
 def positive(text: str) -> int:

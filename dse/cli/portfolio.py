@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import UserError
-from .options import add_output, add_question, add_schedules, positive, refinements
+from .options import add_output, add_question, add_schedules, positive, progress_of, refinements
 
 if TYPE_CHECKING:
     pass
@@ -69,7 +69,6 @@ def run(arguments: argparse.Namespace) -> int:
     """Chooses, writes and prints."""
     from ..figure_file import check_figure_path
     from ..kernels.registry import check_served, get_kernel
-    from ..progress import make_reporter
     from ..studies.answer_folder import free_folder, new_folder, without_litter
     from ..studies.portfolio.figure import draw_portfolio
     from ..studies.portfolio.files import FILES, as_dict, write_portfolio
@@ -107,7 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
             preset=arguments.preset,
             axes=arguments.axis,
             configs=arguments.configs,
-            progress=make_reporter("quiet" if arguments.quiet else "auto"),
+            progress=progress_of(arguments),
             **refinements(arguments),
         )
     write_portfolio(found, folder, shlex.join(["dse", *arguments.words]))

@@ -14,7 +14,7 @@ import argparse
 import sys
 
 from ..errors import UserError
-from .options import add_output
+from .options import add_output, progress_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +35,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Writes the report and says where it is."""
-    from ..progress import make_reporter
     from ..report import make_report
     from .show import print_json
 
@@ -49,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         figures=arguments.figures,
         trace_file=arguments.trace,
         what_if=arguments.what_if,
-        progress=make_reporter("quiet" if arguments.quiet or arguments.json else "auto"),
+        progress=progress_of(arguments, silent=arguments.json),
     )
     if arguments.json:
         print_json(

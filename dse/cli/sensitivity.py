@@ -18,7 +18,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
-from .options import add_output, add_question, add_schedules, changed_question, refinements
+from .options import add_output, add_question, add_schedules, changed_question, progress_of, refinements
 
 if TYPE_CHECKING:
     from ..studies.cases import Case
@@ -46,7 +46,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Prints the elasticities."""
     from ..figure_file import check_figure_path
-    from ..progress import make_reporter
     from ..studies.sensitivity.files import as_dict, check_table_path, write_sensitivity
     from ..studies.sensitivity.sensitivity import sensitivity
     from ..studies.sensitivity.tornado import draw_tornado
@@ -58,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
         check_figure_path(arguments.figure)
     if arguments.out:
         check_table_path(arguments.out)
-    progress = make_reporter("quiet" if arguments.quiet else "auto")
+    progress = progress_of(arguments)
     with stoppable():
         cases = _cases(arguments, progress)
         found = sensitivity(cases, mean=arguments.front, retune=arguments.retune, progress=progress)

@@ -13,7 +13,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
-from .options import add_output, add_question, add_schedules, refinements, shape_word
+from .options import add_output, add_question, add_schedules, progress_of, refinements, shape_word
 
 if TYPE_CHECKING:
     from ..studies.target.target import Change, Target
@@ -39,7 +39,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Answers and prints."""
-    from ..progress import make_reporter
     from ..restrict import parse_axes
     from ..studies.target.target import target
     from .interrupt import stoppable
@@ -64,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
             space=arguments.space,
             preset=arguments.preset,
             axes=parse_axes(arguments.axis),
-            progress=make_reporter("quiet" if arguments.quiet else "auto"),
+            progress=progress_of(arguments),
             **question,
         )
     if arguments.json:

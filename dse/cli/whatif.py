@@ -15,7 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import UserError
-from .options import add_output, add_question, add_schedules, kernel_help, overrides, refinements, shape_word
+from .options import (
+    add_output,
+    add_question,
+    add_schedules,
+    kernel_help,
+    overrides,
+    progress_of,
+    refinements,
+    shape_word,
+)
 
 if TYPE_CHECKING:
     from ..content.study import Study
@@ -59,7 +68,6 @@ def answer(arguments: argparse.Namespace, study: "Study", name: str) -> int:
     """Runs a study, writes its folder and prints what was found."""
     from dataclasses import replace
 
-    from ..progress import make_reporter
     from ..studies.answer_folder import free_folder, new_folder, without_litter
     from ..studies.what_if.files import as_dict, write_answer
     from ..studies.what_if.machines import check_names
@@ -76,7 +84,7 @@ def answer(arguments: argparse.Namespace, study: "Study", name: str) -> int:
     check_names(study.gpus)
     folders = [new_folder(Path(root) / Path(gpu).stem if many else root, arguments.overwrite) for gpu in baselines]
     with without_litter(folders), stoppable():
-        answers = run_study(study, make_reporter("quiet" if arguments.quiet else "auto"))
+        answers = run_study(study, progress_of(arguments))
     command_line = shlex.join(["dse", *arguments.words])
     for found, folder in zip(answers, folders, strict=True):
         write_answer(found, folder, command_line)
