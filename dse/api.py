@@ -47,10 +47,13 @@ def sweep(
     top: int = 10,
     out: str | Path | None = None,
     keep: str = "best",
-    executor: str = "serial",
+    prune: bool = False,
+    executor: str = "auto",
     workers: int | None = None,
+    address: str | None = None,
     resume: bool = False,
     overwrite: bool = False,
+    mix_devices: bool = False,
     progress: Any = None,
     command_line: str = "",
     **question: Any,
@@ -71,8 +74,12 @@ def sweep(
         top: how many of the best.
         out: folder for Parquet files; None: nothing is written.
         keep: "best", or "all" for every row (needs `out`).
-        executor, workers: "serial" or "ray", and how many; None: one a core.
-        resume, overwrite: go on with, or replace, what is in `out`.
+        prune: skip what cannot be among the best or on the front, found from lower bounds (`dse.bounding`): the same
+            answer, sooner; counts and histogram cover what was evaluated.
+        executor, workers: "serial", "ray" or "auto", and how many; None: one a core or GPU.
+        address: of a Ray cluster, "HOST:PORT" or "auto"; None: RAY_ADDRESS, or a local Ray.
+        resume, overwrite: go on with (done anyway where it is the same run), or replace, what is in `out`.
+        mix_devices: let processors or GPUs of several kinds contribute; values then agree to 1e-5.
         progress: None: silent; True: shown on standard error; or a function of `dse.progress.Snapshot`.
         command_line: for the result files; how this would be run again.
         question: further arguments of `dse.question.ask`: overrides, family, accumulator, clock, and the kernel's
@@ -85,17 +92,19 @@ def sweep(
         UserError: whatever of this is wrong, with what is allowed.
     """
     asked = ask(shape, dtype, gpu, kernel=kernel, **question)
-    job = make_job(asked, space, preset, axes, objectives=tuple(objectives), top=top)
+    job = make_job(asked, space, preset, axes, objectives=tuple(objectives), top=top, prune=prune)
     return run_job(
         asked,
         job,
         executor,
         progress,
         workers=workers,
+        address=address,
         out=out,
         keep=keep,
         resume=resume,
         overwrite=overwrite,
+        mix_devices=mix_devices,
         command_line=command_line,
     )
 

@@ -87,8 +87,8 @@ def blocks_of(space: Space, open_fields: tuple[str, ...]) -> Blocks:
         axes[place] = replace(axis, values=axis.values[:1], labels=axis.labels[:1])
     if length == 1:
         raise UserError(
-            f"--prune: the innermost axis of {space.name} with several values is not one of {', '.join(open_fields)}, so "
-            "no neighbouring schedules have a bound in common: put that axis last, or sweep without --prune"
+            f"--prune: the innermost axis of {space.name} with several values is not one of {', '.join(open_fields)}: "
+            "neighbouring schedules have no bound in common; put that axis last, or sweep without --prune"
         )
     return Blocks(replace(space, axes=tuple(axes)), length)
 
@@ -112,7 +112,9 @@ def bounding_job(job: SweepJob) -> tuple[SweepJob, int]:
             )
     blocks = blocks_of(job.space, open_fields)
     if job.start % blocks.length or (job.end % blocks.length and job.end != job.space.size):
-        raise UserError(f"--prune: the range {job.start} to {job.end} cuts blocks of {blocks.length} schedules: widen it")
+        raise UserError(
+            f"--prune: the range {job.start} to {job.end} cuts blocks of {blocks.length} schedules: widen it"
+        )
     gpu = job.gpu if overdraw(job.gpu) <= MONOTONE_OVERDRAW else replace(job.gpu, power_time_s=np.float32(0.0))
     bounds = replace(
         job,

@@ -1,9 +1,10 @@
 """Which ranges of a space a sweep must evaluate to find its exact best and front: branch and bound over blocks.
 
-A block is a run of neighbouring schedules that differ in the launch order alone. Its lower bound costs a fraction of one
-evaluation and holds for all of them. A block is left out when its bound is worse than the k-th best schedule found and
-dominated by one on the front found, strictly, rounding included; or when nothing of it can run. The blocks that remain
-are evaluated, which tightens both, and what may still matter in the end is given back as ranges for an ordinary sweep.
+A block is a run of neighbouring schedules that differ in the launch order alone. Its lower bound costs a fraction of
+one evaluation and holds for all of them. A block is left out when its bound is worse than the k-th best schedule found
+and dominated by one on the front found, strictly, rounding included; or when nothing of it can run. The blocks that
+remain are evaluated, which tightens both, and what may still matter in the end is given back as ranges for an ordinary
+sweep.
 """
 
 import bisect
