@@ -1,11 +1,11 @@
-"""Schedules tuned by exhaustion: for every (problem, GPU) the fastest schedule of a whole space."""
+"""Schedules tuned by exhaustion: for every (problem, GPU) the fastest schedule of a whole space, or the fastest few."""
 
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -51,20 +51,77 @@ def tune(
     Returns:
         An entry a row, the same whatever the number of workers.
     """
-    work = _Work(schedules, rows, reporter(progress))
+    return _tuned(_Least(len(rows)), schedules, rows, progress, workers)
+
+
+def tune_few(
+    schedules: ScheduleSet,
+    rows: Sequence[tuple[Any, Any]],
+    count: int,
+    progress: Progress = None,
+    *,
+    workers: int | None = None,
+) -> Tuned:
+    """As `tune`, and keeps the `count` fastest of every row, the fastest first, of equally fast ones the first.
+
+    Returns:
+        An entry a row, each with `count` numbers: arrays [rows, count]. Where fewer can run, the latency of the rest is
+        infinite and the index -1.
+    """
+    return _tuned(_Fastest(len(rows), count), schedules, rows, progress, workers)
+
+
+def _tuned(
+    best: "_Best", schedules: ScheduleSet, rows: Sequence[tuple[Any, Any]], progress: Progress, workers: int | None
+) -> Tuned:
+    work = _Work(best, schedules, rows, reporter(progress))
     threads = [threading.Thread(target=work.run, daemon=True) for _ in range(workers or usable_cores())]
     for thread in threads:
         thread.start()
     work.watch(threads)
-    index = np.where(np.isfinite(work.latency_s), schedules.index[work.place], -1)
-    return Tuned(work.latency_s, work.place, index, len(schedules) * len(rows))
+    index = np.where(np.isfinite(best.latency_s), schedules.index[best.place], -1)
+    return Tuned(best.latency_s, best.place, index, len(schedules) * len(rows))
+
+
+class _Best(Protocol):
+    latency_s: np.ndarray
+    place: np.ndarray
+
+    def add(self, row: int, start: int, latency_s: Any) -> None: ...
+
+
+class _Least:
+    def __init__(self, rows: int) -> None:
+        self.latency_s = np.full(rows, np.inf, np.float32)
+        self.place = np.zeros(rows, np.int64)
+
+    def add(self, row: int, start: int, latency_s: Any) -> None:
+        least, place = _least()(latency_s)
+        if least < self.latency_s[row]:
+            self.latency_s[row], self.place[row] = least, start + int(place)
+
+
+class _Fastest:
+    def __init__(self, rows: int, count: int) -> None:
+        self.latency_s = np.full((rows, count), np.inf, np.float32)
+        self.place = np.zeros((rows, count), np.int64)
+
+    def add(self, row: int, start: int, latency_s: Any) -> None:
+        values, count = np.asarray(latency_s), self.latency_s.shape[1]
+        near = np.flatnonzero(values < self.latency_s[row, -1])  # an equal one that comes later is no better
+        if len(near) > count:
+            near = near[values[near] <= np.partition(values[near], count - 1)[count - 1]]
+        if not len(near):
+            return
+        held = np.concatenate([self.latency_s[row], values[near]])
+        places = np.concatenate([self.place[row], start + near])
+        first = np.argsort(held, kind="stable")[:count]  # places ascend, so ties stay in their order
+        self.latency_s[row], self.place[row] = held[first], places[first]
 
 
 class _Work:
-    def __init__(self, schedules: ScheduleSet, rows: Sequence[tuple[Any, Any]], report: Any) -> None:
-        self.schedules, self.rows, self.report = schedules, rows, report
-        self.latency_s = np.full(len(rows), np.inf, np.float32)
-        self.place = np.zeros(len(rows), np.int64)
+    def __init__(self, best: _Best, schedules: ScheduleSet, rows: Sequence[tuple[Any, Any]], report: Any) -> None:
+        self.best, self.schedules, self.rows, self.report = best, schedules, rows, report
         self.done = 0
         self.stop = False
         self.failures: list[BaseException] = []
@@ -102,9 +159,7 @@ class _Work:
         problem, gpu = self.rows[row]
         records = as_float32(problem.arrays()), as_float32(gpu)
         for start, (latency_s,) in self.schedules.chunks(*records):
-            least, place = _least()(latency_s)
-            if least < self.latency_s[row]:
-                self.latency_s[row], self.place[row] = least, start + int(place)
+            self.best.add(row, start, latency_s)
             if self.stop:
                 return
             self.done += len(latency_s)

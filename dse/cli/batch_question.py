@@ -1,0 +1,117 @@
+"""What the options of `dse batch` ask: the problems, and the machines and spaces."""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..errors import UserError
+from .options import overrides
+
+if TYPE_CHECKING:
+    from ..batch import BatchRow, Setting
+
+OF_MODELS = ("tp", "ep", "phase", "prompt_length", "prompts", "batch", "context", "kv_dtype")
+
+
+def rows_asked(arguments: argparse.Namespace) -> "list[BatchRow]":
+    """The problems of a model's steps, of a shape list, or of shapes.
+
+    Raises:
+        UserError: none or several of them are given, or what is wrong with them.
+    """
+    from ..batch import Serving, listed_rows, model_rows
+    from ..content.model import load_model
+
+    given = [name for name, value in (("--model", arguments.model), ("--shapes", arguments.shapes)) if value]
+    given += ["--shape"] if arguments.shape else []
+    if len(given) != 1:
+        what = f"{' and '.join(given)} are given" if given else "no problem is given"
+        raise UserError(f"{what}: give --model NAME, or --shapes FILE.csv, or --shape SHAPE")
+    choices = _by_kernel(arguments.choice, "--choice", ".")
+    if arguments.model:
+        if arguments.kernel:
+            raise UserError(
+                f"{arguments.kernel} and --model: a model brings its own kernels, leave {arguments.kernel} out"
+            )
+        numbers = {
+            "tps": arguments.tp,
+            "eps": arguments.ep,
+            "lengths": arguments.prompt_length,
+            "batches": arguments.batch,
+            "contexts": arguments.context,
+        }
+        serving: dict[str, Any] = {name: _numbers(text, name) for name, text in numbers.items() if text is not None}
+        if arguments.prompts is not None:
+            serving["prompts"] = _numbers(arguments.prompts, "prompts", many=False)[0]
+        if arguments.phase is not None:
+            serving["phases"] = tuple(name.strip() for name in arguments.phase.split(","))
+        rows = model_rows(
+            load_model(arguments.model), Serving(**serving, dtype=arguments.dtype, kv_dtype=arguments.kv_dtype)
+        )
+        return _chosen(rows, choices)
+    wrong = next((name for name in OF_MODELS if getattr(arguments, name) is not None), None)
+    if wrong:
+        raise UserError(f"--{wrong.replace('_', '-')} is of a model's steps: give it with --model")
+    kernel = arguments.kernel or "gemm"
+    return _chosen(listed_rows(arguments.shapes or arguments.shape, kernel, arguments.dtype), choices)
+
+
+def _chosen(rows: "Sequence[BatchRow]", choices: Mapping[str, Mapping[str, str]]) -> "list[BatchRow]":
+    """Rows with the choices of the command, which count where a row does not choose itself."""
+    from dataclasses import replace
+
+    from ..kernels.registry import check_choices, get_kernel
+
+    kernels = dict.fromkeys(row.kernel for row in rows)
+    for kernel, given in choices.items():
+        if kernel and kernel not in kernels:
+            raise UserError(f"--choice is given for {kernel}, but the batch holds {', '.join(kernels)} only")
+        for one in (kernel,) if kernel else kernels:
+            check_choices(get_kernel(one), given)
+    found = []
+    for row in rows:
+        chosen = {**choices.get("", {}), **choices.get(row.kernel, {}), **dict(row.choices)}
+        found.append(replace(row, choices=tuple(chosen.items())))
+    return found
+
+
+def setting_asked(arguments: argparse.Namespace) -> "Setting":
+    """The machines and the spaces."""
+    from ..batch import Setting
+    from ..restrict import parse_axis
+
+    axes: dict[str, dict[str, Any]] = {}
+    for kernel, texts in _by_kernel(arguments.axis, "--axis", ".").items():
+        axes[kernel] = dict(parse_axis(f"{name}={values}") for name, values in texts.items())
+    presets: dict[str, str] = {}
+    for text in arguments.preset:
+        kernel, _, preset = text.rpartition("=")
+        if kernel in presets:
+            raise UserError(f"--preset {text}: a preset is given twice for {kernel or 'all kernels'}, give it once")
+        presets[kernel] = preset
+    gpus = tuple(name.strip() for name in arguments.gpu.split(",") if name.strip())
+    return Setting(gpus, overrides(arguments.overrides), arguments.clock, presets, axes)
+
+
+def _by_kernel(texts: Sequence[str], option: str, separator: str) -> dict[str, dict[str, str]]:
+    from ..kernels.registry import kernel_names
+
+    found: dict[str, dict[str, str]] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        kernel, _, own = name.partition(separator) if name.partition(separator)[0] in kernel_names() else ("", "", name)
+        if not equals or not own or not value:
+            raise UserError(f"{option} {text}: write NAME=VALUE, or KERNEL{separator}NAME=VALUE")
+        if own in found.setdefault(kernel, {}):
+            raise UserError(f"{option} {name} is given twice: give it once")
+        found[kernel][own] = value
+    return found
+
+
+def _numbers(text: str, what: str, many: bool = True) -> tuple[int, ...]:
+    option = {"tps": "tp", "eps": "ep", "lengths": "prompt-length", "batches": "batch", "contexts": "context"}
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isdigit() and 1 <= int(word) < 2**24 for word in words) or (len(words) > 1 and not many):
+        allowed = "whole numbers from 1, separated by commas" if many else "a whole number from 1"
+        raise UserError(f"--{option.get(what, what)} {text}: {allowed}")
+    return tuple(int(word) for word in words)
