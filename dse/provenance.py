@@ -18,14 +18,14 @@ from .kernels.registry import Kernel, attribute
 from .platform import cpu_type
 from .trust import label_of
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2  # 1: what it was computed on was part of a run's identity
 PACKAGES = ("tilesweep", "jax", "jaxlib", "numpy", "pandas", "pyarrow")
+SAME_ON_ALL_NODES = ("ray", "jax", "jaxlib", "numpy", "tilesweep")
 
 
 def identity(job: SweepJob) -> dict[str, Any]:
-    """What decides a sweep's result bit for bit: two runs may be mixed only where all of it is equal."""
-    import jax
-
+    """What decides a sweep's result, bit for bit on one kind of machine: two runs may be mixed only where all of it is
+    equal. What it is computed on is watched by `dse.machines`."""
     trust = label_of(job)
     return {
         "schema_version": SCHEMA_VERSION,
@@ -41,16 +41,20 @@ def identity(job: SweepJob) -> dict[str, Any]:
         "rank_by": job.rank_by,
         "top": job.top,
         "tie_limit": job.tie_limit,
+        "prune": job.prune,
         "residuals": trust.residuals if trust else None,
-        "cpu": cpu_type(),
-        "device": jax.devices()[0].device_kind,
+        "columns": list(job.row_columns) if job.row_columns else None,  # of all rows; None: all
     }
 
 
 def provenance(job: SweepJob, command_line: str = "") -> dict[str, Any]:
-    """`identity` and what does not decide the result: versions, commit, command line, time."""
+    """`identity`, this machine, and what does not decide the result: versions, commit, command line, time."""
+    import jax
+
     trust = label_of(job)
     return identity(job) | {
+        "cpu": cpu_type(),
+        "device": jax.devices()[0].device_kind,
         "trust": trust.to_dict() if trust else None,
         "space_size": str(job.space.size),
         "family": job.space.family,
@@ -116,6 +120,18 @@ def versions() -> dict[str, str]:
 
 
 @cache
+def must_agree() -> dict[str, str]:
+    """What must be the same in all processes that compute one result: versions, and the model's sources."""
+    found = {"python": ".".join(platform.python_version_tuple()[:2])}
+    for package in SAME_ON_ALL_NODES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = "not installed"
+    return found | {"model_hash": model_hash()}
+
+
+@cache
 def commit() -> str | None:
     """The commit of the checkout that this package runs from, with "-dirty" where files differ; None elsewhere."""
     root = Path(__file__).resolve().parent.parent
@@ -134,6 +150,10 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     for name in new:
         if old.get(name) == new[name]:
             continue
+        if name == "schema_version":
+            return [
+                f"it was written by another version of tilesweep (format {old.get(name)}, this one has {new[name]})"
+            ]
         if name.endswith("_hash"):
             what = {"space_hash": "the space", "gpu_hash": "the GPU's numbers", "model_hash": "the model's code"}[name]
             found.append(f"{what} changed")

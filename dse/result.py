@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from .histogram import Histogram
 from .job import SweepJob
+from .machines import Machine
 from .trust import TrustLabel
 
 if TYPE_CHECKING:
@@ -23,7 +24,9 @@ class SweepResult:
         front: the exact non-dominated front over `job.objectives`, sorted by them in order.
         declared: points of the space.
         evaluated: points of it that were evaluated.
-        feasible: of these, points that can run.
+        skipped: points of it that were not, because their lower bounds cannot be among the best or on the front; 0
+            unless the job is pruned. `feasible`, `reasons` and `histogram` cover what was evaluated.
+        feasible: of the points evaluated, those that can run.
         reasons: why the others cannot: name of the reason -> points, most frequent first.
         histogram: feasible points by latency.
         top_ties: points that tie with the last of the best, kept or not.
@@ -31,12 +34,13 @@ class SweepResult:
             tie with one that is there.
         front_points: points on the front, kept or not.
         seconds: wall time of the evaluation.
-        rate: candidates evaluated a second, in this run.
+        rate: candidates evaluated or skipped a second, in this run.
         incomplete: whether an interrupt ended the sweep early; `top` and `front` then hold for what was evaluated.
         next_index: the first index that was not evaluated; None where all were.
         executor: its name and number of workers.
         folder: where the results were written; None: nowhere.
         trust: what the intervals in the tables come from, and what they extrapolate; None: there are none.
+        machines: the kinds of machines that evaluated it; values of several agree to `dse.machines.MIX_TOLERANCE`.
     """
 
     job: SweepJob
@@ -58,3 +62,5 @@ class SweepResult:
     executor: str
     folder: str | None = None
     trust: TrustLabel | None = None
+    skipped: int = 0
+    machines: tuple[Machine, ...] = ()

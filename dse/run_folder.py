@@ -1,19 +1,29 @@
 """The folder of one run: results, every row where asked for, and what is needed to go on after an interrupt."""
 
-import json
 import os
 import shlex
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zipfile import BadZipFile
 
 from .content.files import home_expanded
 from .errors import UserError
+from .machines import MIX_TOLERANCE, Admission, Machine
 from .parts import PartFolder, part_path
 from .provenance import differences, identity, provenance
+from .run_files import (
+    RUN_FILE,
+    STATE_FILE,
+    SUMMARY_FILE,
+    is_ours,
+    make_writable,
+    read_json,
+    read_state,
+    remove_run,
+    remove_unfinished,
+    replace_file,
+    write_json,
+)
 from .state import SweepState
 from .store import as_table, count_rows, read_rows, write_rows
 from .trust import TrustLabel, label_of
@@ -24,29 +34,32 @@ if TYPE_CHECKING:
     from .job import SweepJob
     from .result import SweepResult
 
-RUN_FILE = "run.json"  # made first: marks the folder as ours and says of what run it is
-STATE_FILE = "state.npz"
-SUMMARY_FILE = "summary.json"
 SHOWN_RUNS = 12
 SUMMARY_KEYS = ("evaluated", "feasible", "reasons", "histogram", "top_rows", "top_ties_dropped", "front_points",
                 "front_rows", "front_ties_dropped", "incomplete", "provenance")  # fmt: skip
 PROVENANCE_KEYS = ("gpu", "gpu_hash", "model_hash", "objectives", "problem", "problem_name", "space", "space_hash")
-OURS = (RUN_FILE, STATE_FILE, SUMMARY_FILE, "top.parquet", "front.parquet", "report.html")
 
 
 class RunFolder:
     """A run's folder, opened for writing.
 
     Files: `top.parquet`, `front.parquet`, `summary.json` (counts, histogram, provenance), `rows-<index>.parquet` where
-    every row is kept, `run.json` (what run this is) and `state.npz` (what has been done).
+    every row is kept, `run.json` (what run this is, what it was computed on, how to run it again) and `state.npz` (what
+    has been done). What the folder holds of the same run is gone on with.
 
     Args:
         job: what is swept.
         path: the folder; made where it does not exist.
         keep_all: whether every row is written.
-        resume: go on with what the folder holds; an empty folder starts anew.
+        resume: the folder's run is gone on with; the same as without, said by the user.
         overwrite: remove the run that the folder holds.
         command_line: how a user would run this again.
+        mix_devices: whether machines of several kinds may contribute.
+
+    Attributes:
+        state: what has been done.
+        admission: which machines may contribute; those that have are kept in `run.json`.
+        continued: whether the folder held something of this run.
 
     Raises:
         UserError: the folder cannot be written, holds something else or another run, or its files are damaged.
@@ -60,39 +73,37 @@ class RunFolder:
         resume: bool = False,
         overwrite: bool = False,
         command_line: str = "",
+        mix_devices: bool = False,
     ) -> None:
         self.path = home_expanded(path)
         self._job, self._keep_all = job, keep_all
         self._identity = identity(job) | {"keep": "all" if keep_all else "best"}
         self._provenance = provenance(job, command_line)
-        _make_writable(self.path)
-        used = any(self.path.iterdir())
-        if used and not (resume or overwrite):
-            raise UserError(
-                f"the folder {self.path} is not empty: choose another with --out, go on with its run with --resume, or "
-                "replace it with --overwrite"
-            )
-        if used and not (self.path / RUN_FILE).exists():
-            raise UserError(
-                f"the folder {self.path} holds no run of tilesweep (no {RUN_FILE}): choose another with --out"
-            )
-        if used and overwrite:
-            _remove_run(self.path)
-            used = False
-        self.state = self._resumed() if used else SweepState.empty(job)
-        if not used:
-            _write_json(self.path / RUN_FILE, self._identity)
+        make_writable(self.path)
+        held = sorted(self.path.iterdir())
+        self._check_ours(held, overwrite)
+        if held and overwrite:
+            remove_run(self.path)
+        self.continued = bool(held) and not overwrite
+        before = self._held() if self.continued else ()
+        self.state = (read_state(self.path) if self.continued else None) or SweepState.empty(job)
+        self.admission = Admission(before, mix_devices, f"the run in {self.path}", self._write_run_file)
+        if self.continued:
+            remove_unfinished(self.path)
+        else:
+            self._write_run_file(())
 
     @property
     def sink(self) -> PartFolder | None:
         """Where every row goes; None where only the best are kept."""
         if not self._keep_all:
             return None
-        return PartFolder(self.path, self._job.space, self._provenance, trust=label_of(self._job))
+        job = self._job
+        return PartFolder(self.path, job.space, self._provenance, trust=label_of(job), columns=job.row_columns)
 
     def checkpoint(self, state: SweepState) -> None:
         """Keeps what has been done so far."""
-        _replace(self.path / STATE_FILE, state.to_bytes())
+        replace_file(self.path / STATE_FILE, state.to_bytes())
 
     def finish(self, result: "SweepResult", state: SweepState) -> None:
         """Writes the results, complete or not."""
@@ -103,22 +114,46 @@ class RunFolder:
         for name, rows in (("top", result.top), ("front", result.front)):
             columns = {str(column): rows[column] for column in rows}
             write_rows(self.path / f"{name}.parquet", as_table(columns, big_index, self._job.space.kernel), made)
-        _write_json(self.path / SUMMARY_FILE, summary | {"provenance": self._provenance})
+        write_json(self.path / SUMMARY_FILE, summary | {"provenance": self._provenance})
 
-    def _resumed(self) -> SweepState:
-        changed = differences(_read_json(self.path / RUN_FILE), self._identity)
+    def how_it_went(self) -> dict[str, Any]:
+        """Seconds, rate and executor of the complete run that the folder holds; nothing where its summary is lost."""
+        try:
+            held = read_json(self.path / SUMMARY_FILE)
+            if held["incomplete"]:
+                return {}
+            return {"seconds": held["seconds"], "rate": held["candidates_per_s"], "executor": held["executor"]}
+        except (UserError, KeyError):
+            return {}
+
+    def _check_ours(self, held: list[Path], overwrite: bool) -> None:
+        if not held or self.path / RUN_FILE in held:
+            return
+        if not any(is_ours(file) for file in held):
+            raise UserError(
+                f"the folder {self.path} is not empty and holds no run of tilesweep (no {RUN_FILE}): choose another "
+                "with --out"
+            )
+        if not (overwrite and all(is_ours(file) for file in held)):
+            raise UserError(
+                f"the run in {self.path} has lost its {RUN_FILE}, so nobody knows what it is of: replace it with "
+                "--overwrite, or choose another folder with --out"
+            )
+
+    def _held(self) -> tuple[Machine, ...]:
+        held = read_json(self.path / RUN_FILE)
+        changed = differences(held, self._identity)
         if changed:
             raise UserError(
                 f"the run in {self.path} is another one, results would not mix: {'; '.join(changed)}; use another "
                 "folder with --out, or --overwrite"
             )
-        file = self.path / STATE_FILE
-        if not file.exists():
-            return SweepState.empty(self._job)
-        try:
-            return SweepState.from_bytes(file.read_bytes())
-        except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
-            raise UserError(f"{file} is damaged ({error}): start anew with --overwrite") from error
+        return machines_in(self.path / RUN_FILE, held)
+
+    def _write_run_file(self, machines: tuple[Machine, ...]) -> None:
+        made = {name: value for name, value in self._provenance.items() if name not in self._identity}
+        run = self._identity | {"machines": [machine.to_dict() for machine in machines], "made": made}
+        write_json(self.path / RUN_FILE, run)
 
     def lost_parts(self) -> list[tuple[int, int]]:
         """Ranges of parts that should be there, but are missing or damaged: to be written again."""
@@ -153,29 +188,16 @@ class Run:
         return TrustLabel.from_dict(label) if label else None
 
 
-@contextmanager
-def claimed(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Makes a folder where it does not exist, and within the block keeps other processes from writing a run into it.
+def machines_in(file: Path, run: dict[str, Any]) -> tuple[Machine, ...]:
+    """The machines that a `run.json` names.
 
     Raises:
-        UserError: the folder cannot be written, or another process is at it.
+        UserError: it is damaged.
     """
-    import fcntl
-
-    where = home_expanded(path)
-    _make_writable(where)
-    handle = os.open(where, os.O_RDONLY)
     try:
-        with suppress(OSError):  # file systems without locks, some network ones: then nobody keeps watch
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise UserError(
-                    f"another process writes a run into the folder {where}: wait for it, or choose another with --out"
-                ) from None
-        yield
-    finally:
-        os.close(handle)
+        return tuple(Machine.from_dict(held) for held in run["machines"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{file} is damaged (machines: {error}): start anew with --overwrite") from error
 
 
 def read_run(path: str | os.PathLike[str]) -> Run:
@@ -190,7 +212,7 @@ def read_run(path: str | os.PathLike[str]) -> Run:
         if runs:
             raise UserError(_holds_runs(path, runs))
         raise UserError(f"{path} holds no finished run (no {SUMMARY_FILE}): run dse sweep with --out {path} first")
-    summary = _read_json(path / SUMMARY_FILE)
+    summary = read_json(path / SUMMARY_FILE)
     _check_summary(path / SUMMARY_FILE, summary)
     tables = {name: _table(path, name, summary) for name in ("top", "front")}
     return Run(path, tables["top"], tables["front"], summary)
@@ -201,6 +223,7 @@ def summarize(result: "SweepResult") -> dict[str, Any]:
     return {
         "declared": str(result.declared),
         "evaluated": result.evaluated,
+        "skipped": result.skipped,
         "feasible": result.feasible,
         "reasons": result.reasons,
         "histogram": [{"from_s": low, "to_s": high, "count": n} for low, high, n in result.histogram.nonempty()],
@@ -213,9 +236,11 @@ def summarize(result: "SweepResult") -> dict[str, Any]:
         "seconds": result.seconds,
         "candidates_per_s": result.rate,
         "executor": result.executor,
+        "machines": [machine.to_dict() for machine in result.machines],
+        "tolerance": MIX_TOLERANCE if len(result.machines) > 1 else 0.0,
         "incomplete": result.incomplete,
         "next_index": None if result.next_index is None else str(result.next_index),
-        "how_to_go_on": "the same command with --resume" if result.incomplete else None,
+        "how_to_go_on": "the same command" if result.incomplete else None,
     }
 
 
@@ -247,42 +272,3 @@ def _holds_runs(path: Path, runs: list[str]) -> str:
         f"{path} holds {len(runs)} run{'s' if len(runs) > 1 else ''}: {', '.join([*shown, *more])}; "
         f"give one of these folders in place of {path}, e.g. dse top {shlex.quote(shown[0])}"
     )
-
-
-def _make_writable(path: Path) -> None:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        probe = path / ".tilesweep-probe"
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise UserError(f"cannot write into the folder {path}: {error.strerror}; choose another with --out") from error
-
-
-def _remove_run(path: Path) -> None:
-    for file in (*(path / name for name in OURS), *path.glob("rows-*.parquet"), *path.glob(".*.tmp")):
-        file.unlink(missing_ok=True)
-
-
-def _replace(path: Path, data: bytes) -> None:
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        unfinished.write_bytes(data)
-        os.replace(unfinished, path)
-    except OSError as error:
-        unfinished.unlink(missing_ok=True)
-        raise UserError(f"cannot write {path}: {error.strerror}; make room or choose another folder") from error
-
-
-def _write_json(path: Path, content: dict[str, Any]) -> None:
-    _replace(path, json.dumps(content, indent=1).encode())
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_bytes())
-        if not isinstance(content, dict):
-            raise ValueError(f"a {type(content).__name__}, not an object")
-        return content
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} is damaged ({error}): start anew with --overwrite") from error

@@ -2,18 +2,19 @@
 
 import contextlib
 import os
-import threading
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from .errors import UserError, unknown
-from .executors import Executor, make_executor
+from .executors import Executor, Notice, PartSink, make_executor, unheard
 from .executors.worker import write_again
+from .front_growth import FrontGrowth
 from .histogram import feasible_of, histogram_of, reasons_of
 from .job import SweepJob
+from .machines import Admission
 from .platform import configure_jax
-from .progress import Progress, Reporter, Snapshot, reporter
+from .progress import Progress, Reporter, Snapshot, is_silent, reporter
 from .result import SweepResult
 from .rows import evaluate_rows
 from .state import SweepState
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from .run_folder import RunFolder
 
 KEEP = ("best", "all")
-CHECKPOINT_S = 10.0
+CHECKPOINT_S = 1.0  # at least, and
+CHECKPOINT_SHARE = 0.01  # of the time, at most, goes into them
 
 
 def run_sweep(
@@ -32,11 +34,14 @@ def run_sweep(
     progress: Progress = None,
     *,
     workers: int | None = None,
+    address: str | None = None,
     out: str | os.PathLike[str] | None = None,
     keep: str = "best",
     resume: bool = False,
     overwrite: bool = False,
     command_line: str = "",
+    mix_devices: bool = False,
+    notice: Notice = unheard,
 ) -> SweepResult:
     """Evaluates every schedule of the job's range and returns the best ones and the exact front.
 
@@ -44,90 +49,146 @@ def run_sweep(
 
     Args:
         job: what to sweep and what to find.
-        executor: "serial", "ray", or an executor of your own.
+        executor: "serial", "ray", "auto" (`dse.executors.auto`), or an executor of your own.
         progress: None: silent; True: a bar on a terminal, plain lines elsewhere; or a function of `Snapshot`.
-        workers: how many; None: one a usable core.
-        out: run folder for the results as Parquet; None: nothing is written.
+        workers: how many; None: one a usable core, or a core of the cluster.
+        address: of a Ray cluster, "HOST:PORT" or "auto"; None: `RAY_ADDRESS`, or a Ray of this sweep's own.
+        out: run folder for the results as Parquet; None: nothing is written. What it holds of the same run is gone on
+            with, and a finished one is returned at once.
         keep: "best": top and front; "all": every evaluated row too, which needs `out`.
-        resume: go on with the run in `out` where it stopped.
+        resume: changes nothing any more: what `out` holds of the same run is always gone on with.
         overwrite: replace the run in `out`.
         command_line: how a user would run this again, for the files.
+        mix_devices: let machines of several kinds contribute; values then agree to `dse.machines.MIX_TOLERANCE`.
+        notice: called with what a user should know meanwhile: that a run is gone on with, that a worker was lost.
 
     Returns:
         The result. After Ctrl-C (KeyboardInterrupt) the result of what was evaluated, with `incomplete` set; with `out`
-        the same call with `resume=True` goes on from there.
+        the same call goes on from there, as it does after an error or the end of the process.
 
     Raises:
-        UserError: an unknown executor or `keep`, a folder that is in use, not writable or of another run.
+        UserError: an unknown executor or `keep`, a folder that is in use, not writable, full or of another run, a
+            cluster that cannot be reached or has been lost, machines that do not mix.
     """
     configure_jax()
-    runs = make_executor(executor, workers) if isinstance(executor, str) else executor
+    runs = make_executor(executor, workers, address, job) if isinstance(executor, str) else executor
     with contextlib.ExitStack() as stack:
-        folder = _open_folder(job, out, keep, stack, resume, overwrite, command_line)
+        folder = _open_folder(job, out, keep, stack, resume, overwrite, command_line, mix_devices)
         done = folder.state if folder else SweepState.empty(job)
-        threading.Thread(target=_compile_rows, args=(job,), daemon=True).start()
-        clock = _Clock(job, done.evaluated, reporter(progress), folder)
+        if folder and folder.continued:
+            notice(_going_on(job, folder))
+        clock = _Clock(job, done, reporter(progress), folder)
+        begun = done
+        if job.prune and not done.settled:
+            from .bounding import prune
+
+            done = done.without(prune(job, runs.workers, progress).skipped)
         sink = folder.sink if folder else None
+        admission = folder.admission if folder else Admission(mix=mix_devices)
         if folder and sink:
             write_again(job, folder.lost_parts(), sink)
-        state, _ = runs.run(job, done, clock.tick, sink)
+        state = _run(runs, job, done, clock, sink, admission, notice)
         seconds = clock.finish(state)
-        result = _result(job, state, seconds, state.evaluated - done.evaluated, runs, folder)
+        result = _result(job, state, seconds, state.settled - begun.settled, runs, folder, admission)
         if folder:
+            if not done.missing(job.start, job.end):
+                result = replace(result, **folder.how_it_went())
             folder.finish(result, state)
     return result
 
 
+def _run(
+    runs: Executor,
+    job: SweepJob,
+    done: SweepState,
+    clock: "_Clock",
+    sink: PartSink | None,
+    admission: Admission,
+    notice: Notice,
+) -> SweepState:
+    if not done.missing(job.start, job.end):
+        return done
+    try:
+        return runs.run(job, done, clock.tick, sink, admission, notice)[0]
+    except Exception:
+        with contextlib.suppress(UserError):  # the disk may be full: then the last checkpoint stays
+            clock.keep()
+        raise
+
+
+def _going_on(job: SweepJob, folder: "RunFolder") -> str:
+    done = folder.state.settled
+    if not folder.state.missing(job.start, job.end):
+        return f"the run in {folder.path} is finished: nothing is evaluated anew (--overwrite does it again)"
+    return f"going on with the run in {folder.path}: {done:,} of {job.candidates:,} points are done"
+
+
 class _Clock:
-    def __init__(self, job: SweepJob, done: int, report: Reporter, folder: "RunFolder | None") -> None:
-        self._job, self._done, self._report, self._folder = job, done, report, folder
-        self._began = self._saved = time.perf_counter()
+    def __init__(self, job: SweepJob, done: SweepState, report: Reporter, folder: "RunFolder | None") -> None:
+        self._job, self._done, self._report, self._folder = job, done.settled, report, folder
+        self._began = time.perf_counter()
+        self._next_save = self._began + CHECKPOINT_S
+        self._state = self._saved = done
+        self._growth = FrontGrowth(job, wanted=not is_silent(report))
 
     def tick(self, state: SweepState) -> None:
+        self._state = state
         now = time.perf_counter()
-        if self._folder and now - self._saved > CHECKPOINT_S:
-            self._folder.checkpoint(state)
-            self._saved = now
+        if now > self._next_save:
+            self.keep()
+            took = time.perf_counter() - now
+            self._next_save = now + max(CHECKPOINT_S, took / CHECKPOINT_SHARE)
         self._report(self._snapshot(state, now - self._began))
+
+    def keep(self) -> None:
+        """Writes a checkpoint of the state of the last tick, unless that is in the folder."""
+        if self._folder and self._state is not self._saved:
+            self._folder.checkpoint(self._state)
+            self._saved = self._state
 
     def finish(self, state: SweepState) -> float:
         seconds = time.perf_counter() - self._began
-        self._report(replace(self._snapshot(state, seconds), finished=True))
+        complete = not state.missing(self._job.start, self._job.end)
+        self._report(replace(self._snapshot(state, seconds, complete), finished=True))
         return seconds
 
-    def _snapshot(self, state: SweepState, seconds: float) -> Snapshot:
+    def _snapshot(self, state: SweepState, seconds: float, complete: bool = False) -> Snapshot:
         return Snapshot(
-            done=state.evaluated,
+            done=state.settled,
             total=self._job.candidates,
             seconds=seconds,
-            rate=(state.evaluated - self._done) / max(seconds, 1e-9),
+            rate=(state.settled - self._done) / max(seconds, 1e-9),
             best=float(state.top.values[0]) if len(state.top.values) else None,
             best_name=self._job.rank_by,
             front=len(state.front.positions),
+            hypervolume=self._growth.hypervolume(state.front, at_once=complete),
         )
-
-
-def _compile_rows(job: SweepJob) -> None:
-    """While chunks run, so that an interrupted run is reported at once; errors come up again where rows are read."""
-    with contextlib.suppress(Exception):
-        evaluate_rows(job, [job.start])
 
 
 def _open_folder(job: SweepJob, out: Any, keep: str, stack: contextlib.ExitStack, *options: Any) -> "RunFolder | None":
     if keep not in KEEP:
         raise unknown("keep", keep, KEEP)
+    if job.prune and keep == "all":
+        raise UserError("--prune skips rows that --keep all wants: give one of the two")
     if out is None:
         if keep == "all":
             raise UserError("keep = 'all' writes every row: say where with out (--out FOLDER)")
         return None
-    from .run_folder import RunFolder, claimed
+    from .run_files import claimed
+    from .run_folder import RunFolder
 
     stack.enter_context(claimed(out))
     return RunFolder(job, out, keep == "all", *options)
 
 
 def _result(
-    job: SweepJob, state: SweepState, seconds: float, evaluated: int, runs: Executor, folder: "RunFolder | None"
+    job: SweepJob,
+    state: SweepState,
+    seconds: float,
+    settled: int,
+    runs: Executor,
+    folder: "RunFolder | None",
+    admission: Admission,
 ) -> SweepResult:
     gaps = state.missing(job.start, job.end)
     front = evaluate_rows(job, [job.start + int(position) for position in state.front.positions])
@@ -145,6 +206,7 @@ def _result(
         front=front,
         declared=job.space.size,
         evaluated=state.evaluated,
+        skipped=state.skipped,
         feasible=feasible_of(state.counts),
         reasons=reasons_of(state.counts),
         histogram=histogram_of(state.counts),
@@ -153,10 +215,11 @@ def _result(
         front_ties_dropped=state.front.ties_dropped,
         front_points=state.front.candidates,
         seconds=seconds,
-        rate=evaluated / max(seconds, 1e-9),
+        rate=settled / max(seconds, 1e-9),
         incomplete=bool(gaps),
         next_index=gaps[0][0] if gaps else None,
         executor=f"{runs.name} x {runs.workers}",
         folder=str(folder.path) if folder else None,
         trust=trust,
+        machines=admission.machines,
     )

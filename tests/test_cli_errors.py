@@ -12,7 +12,7 @@ from cli_run import answer, small_sweep
 
 from dse.api import folder_name
 from dse.cli import main
-from dse.run_folder import claimed
+from dse.run_files import claimed
 
 SHAPE = ["--shape", "4096x4096x4096"]
 

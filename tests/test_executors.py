@@ -14,6 +14,7 @@ import pytest
 from fake_kernel import FakeKernel, fake_job, fake_space
 
 from dse.executors import make_executor
+from dse.executors.worker import machine_of
 from dse.platform import core_lock_path
 from dse.state import SweepState
 from dse.sweep import run_sweep
@@ -85,6 +86,12 @@ class TestSerial(ExecutorConformance):
     name = "serial"
 
 
+def this_machine(job):
+    import jax
+
+    return machine_of(job, jax.devices()[0])
+
+
 def wait_for_free_cores():
     """Until the actors of earlier tests are gone; another sweep on this machine may keep them for longer."""
     for core in os.sched_getaffinity(0):
@@ -104,24 +111,26 @@ def wait_for_free_cores():
 class TestRay(ExecutorConformance):
     name = "ray"
 
-    def test_actors_hold_one_core_each(self):
+    def test_workers_hold_one_core_each(self):
         import ray
 
-        from dse.executors.ray import RangeWorker, make_payload
+        from dse.executors.ray_worker import make_payload, worker_class
 
-        class Where(RangeWorker):
+        class Where(worker_class()):
             def where(self):
-                return sorted(os.sched_getaffinity(0)), os.getpid()
+                return sorted(os.sched_getaffinity(0))
 
         wait_for_free_cores()
         payload = make_payload(fake_job(), None)
-        actors = [ray.remote(num_cpus=1)(Where).remote(payload) for _ in range(2)]
+        actors = [ray.remote(num_cpus=1)(Where).remote() for _ in range(2)]
+        started = ray.get([actor.start.remote(payload) for actor in actors])
         places = ray.get([actor.where.remote() for actor in actors])
         for actor in actors:
             ray.kill(actor)
+        assert [(at.trouble, at.machine) for at in started] == [("", this_machine(fake_job()))] * 2
         usable = len(os.sched_getaffinity(0))
-        assert all(len(cores) == 1 for cores, _ in places[: min(2, usable)])
-        assert len({cores[0] for cores, _ in places}) == min(2, usable)
+        assert all(len(cores) == 1 for cores in places[: min(2, usable)])
+        assert len({cores[0] for cores in places}) == min(2, usable)
 
     def test_a_killed_worker_loses_nothing(self, tmp_path):
         job = fake_job(fake_space(64, 16, 64, 32), chunk_lanes=1024)

@@ -111,10 +111,10 @@ def test_a_run_is_read_back(kept):
     assert run.summary["incomplete"] is False
 
 
-def test_a_used_folder_is_refused_unless_told_otherwise(kept, tmp_path):
+def test_a_used_folder_is_refused_unless_its_run_is_the_same(kept, tmp_path):
     job, result, folder = kept
     with pytest.raises(
-        UserError, match=r"run is not empty: choose another with --out, go on .* --resume, or replace .* --o"
+        UserError, match=r"another one, results would not mix: keep was 'all', is 'best'; .* --overwrite"
     ):
         run_sweep(job, out=folder)
     again = run_sweep(job, out=folder, overwrite=True)
@@ -123,7 +123,7 @@ def test_a_used_folder_is_refused_unless_told_otherwise(kept, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("do not touch")
     for options in ({}, {"overwrite": True}, {"resume": True}):
-        with pytest.raises(UserError, match=r"mine (is not empty|holds no run of tilesweep \(no run.json\))"):
+        with pytest.raises(UserError, match=r"mine is not empty and holds no run of tilesweep \(no run.json\)"):
             run_sweep(job, out=tmp_path / "mine", **options)
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.tex"]
 

@@ -84,7 +84,7 @@ class Watched:
         """The executor's."""
         return self._executor.workers
 
-    def run(self, job: Any, done: Any, tick: Callable[[Any], None], sink: Any = None) -> tuple[Any, bool]:
+    def run(self, job: Any, done: Any, tick: Callable[[Any], None], *more: Any) -> tuple[Any, bool]:
         """See `dse.executors.Executor`."""
 
         def remember(state: Any) -> None:
@@ -97,14 +97,14 @@ class Watched:
             import ray  # noqa: F401
         self.state = done
         with stoppable():
-            self.state, interrupted = self._executor.run(job, done, remember, sink)
+            self.state, interrupted = self._executor.run(job, done, remember, *more)
         return self.state, interrupted
 
     def save(self, folder: Path) -> bool:
         """Keeps the latest state in a run's folder; false where there is nothing to keep."""
-        from ..run_folder import RUN_FILE, STATE_FILE
+        from ..run_files import RUN_FILE, STATE_FILE
 
-        if self.state is None or not self.state.evaluated or not (folder / RUN_FILE).exists():
+        if self.state is None or not self.state.settled or not (folder / RUN_FILE).exists():
             return False
         unfinished = folder / f".{STATE_FILE}.{os.getpid()}.watchdog.tmp"
         unfinished.write_bytes(self.state.to_bytes())

@@ -9,6 +9,7 @@ dse sweep KERNEL --help                     the shape's grammar and the choices 
 import argparse
 import shlex
 import sys
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,11 +23,14 @@ from .options import (
     kernel_help,
     objectives,
     positive,
+    progress_of,
     question,
+    say_of,
     shape_word,
 )
 
 if TYPE_CHECKING:
+    from ..job import SweepJob
     from ..question import Question
     from ..result import SweepResult
 
@@ -43,11 +47,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the run and its files")
     group.add_argument("--out", metavar="DIR", help="folder of the run (default: runs/<kernel>-<gpu>-<shape>-<time>)")
     group.add_argument("--keep", default="best", help="best (default), or all: every row to Parquet")
-    group.add_argument("--executor", default="serial", help="serial (default) or ray")
-    group.add_argument("--workers", type=positive, metavar="N", help="how many at once (default: one a core)")
-    group.add_argument("--resume", action="store_true", help="go on with the run in --out where it stopped")
+    group.add_argument(
+        "--columns", metavar="NAMES", help="with --keep all, the columns to write: latency_s,reason,... (default: all)"
+    )
+    group.add_argument(
+        "--prune", action="store_true",
+        help="skip blocks whose lower bounds cannot enter the best or the front: the same answer, sooner",
+    )  # fmt: skip
+    add_executor(group)
+    group.add_argument(
+        "--resume", action="store_true", help="go on with the run in --out where it stopped (it is gone on with anyway)"
+    )
     group.add_argument("--overwrite", action="store_true", help="replace the run in --out")
     add_output(parser)
+
+
+def add_executor(group: Any) -> None:
+    """--executor, --address, --workers, --mix-devices."""
+    group.add_argument(
+        "--executor", default="auto",
+        help="serial: this process; ray: a local Ray, or a cluster; auto (default): ray where it is sooner done",
+    )  # fmt: skip
+    group.add_argument(
+        "--address", metavar="HOST:PORT", help="of a Ray cluster's head, or auto (default: RAY_ADDRESS, or a local Ray)"
+    )
+    group.add_argument("--workers", type=positive, metavar="N", help="how many at once (default: one a core or GPU)")
+    group.add_argument(
+        "--mix-devices", action="store_true", help="let processors or GPUs of several kinds contribute (values to 1e-5)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -72,7 +99,6 @@ def run(arguments: argparse.Namespace) -> int:
 def _sweep(arguments: argparse.Namespace, asked: "Question", folder: Path, root: Path | None = None) -> "SweepResult":
     from ..api import make_job, run_job
     from ..executors import make_executor
-    from ..progress import make_reporter
     from .interrupt import Watched, keeps
 
     job = make_job(
@@ -82,23 +108,39 @@ def _sweep(arguments: argparse.Namespace, asked: "Question", folder: Path, root:
         arguments.axis,
         objectives=objectives(arguments.objectives),
         top=arguments.top,
+        prune=arguments.prune,
     )
-    if not arguments.quiet:
-        head = [asked.title, *asked.what_if, f"space {job.space.name}: {job.space.size:,} points"]
-        print("\n".join(head), file=sys.stderr)
-    executor = Watched(make_executor(arguments.executor, arguments.workers))
-    with keeps(executor, folder, _how_to_go_on(arguments, root or folder)):
+    job = _with_columns(job, arguments)
+    say = say_of(arguments)
+    say("\n".join([asked.title, *asked.what_if, f"space {job.space.name}: {job.space.size:,} points"]))
+    executor = Watched(make_executor(arguments.executor, arguments.workers, arguments.address, job))
+    how_to_go_on = _how_to_go_on(arguments, root or folder)
+    with keeps(executor, folder, how_to_go_on):
         return run_job(
             asked,
             job,
             executor,
-            make_reporter("quiet" if arguments.quiet else "auto"),
+            progress_of(arguments),
             out=folder,
             keep=arguments.keep,
             resume=arguments.resume,
             overwrite=arguments.overwrite,
-            command_line=shlex.join(["dse", *arguments.words]),
+            command_line=how_to_go_on,
+            mix_devices=arguments.mix_devices,
+            notice=lambda text: say(f"dse: {text}"),
         )
+
+
+def _with_columns(job: "SweepJob", arguments: argparse.Namespace) -> "SweepJob":
+    if arguments.columns is None:
+        return job
+    if arguments.keep != "all":
+        raise UserError("--columns says what of every row is written: add --keep all, or leave it out")
+    from ..platform import configure_jax
+    from ..row_layout import chosen_columns
+
+    configure_jax()
+    return replace(job, row_columns=chosen_columns(job, objectives(arguments.columns)))
 
 
 def _sweep_many(arguments: argparse.Namespace, names: list[str], asked: "list[Question]", root: Path) -> int:
@@ -150,11 +192,14 @@ def _print_one(arguments: argparse.Namespace, asked: "Question", result: "SweepR
 def result_text(title: str, result: "SweepResult") -> str:
     """Everything a sweep found, in words: the space, the best, the front, where the files are."""
     from ..kernels.registry import without_interval
+    from ..machines import mixed_text
     from ..text import what_if_lines
     from .show import schedule_rows
 
     job = result.job
     lines = [title, *what_if_lines(job.gpu_changes, job.clock), "", *_space_lines(result), ""]
+    if len(result.machines) > 1:
+        lines += [mixed_text(result.machines), ""]
     if result.incomplete:
         lines += [f"interrupted: {result.evaluated:,} of {job.candidates:,} points evaluated", ""]
     if not len(result.top):
@@ -192,14 +237,24 @@ def _space_lines(result: "SweepResult") -> list[str]:
 
     space = result.job.space
     feasible = result.feasible / max(result.evaluated, 1)
-    lines = [f"space {space.name}: {result.declared:,} points, {result.feasible:,} fit ({feasible:.1%}); the others:"]
+    fit = f"{result.feasible:,} fit ({feasible:.1%}); the others:"
+    lines = [f"space {space.name}: {result.declared:,} points, {fit}"]
+    if result.skipped:
+        skipped = result.skipped / max(result.skipped + result.evaluated, 1)
+        lines = [
+            f"space {space.name}: {result.declared:,} points; {result.skipped:,} ({skipped:.2%}) skipped, whose lower "
+            f"bounds cannot be among the best or on the front",
+            f"of the {result.evaluated:,} evaluated {fit}",
+        ]
     for name, count in result.reasons.items():
         lines.append(f"  {name:<14}{count:>14,}  {advice(name, space.kernel)}")
-    return lines if result.reasons else [lines[0].replace("; the others:", "")]
+    return lines if result.reasons else [line.replace("; the others:", "") for line in lines]
 
 
 def as_dict(result: "SweepResult") -> dict[str, Any]:
     """A result as plain values, for JSON."""
+    from ..machines import MIX_TOLERANCE
+
     job = result.job
     return {
         "kernel": job.space.kernel,
@@ -213,6 +268,7 @@ def as_dict(result: "SweepResult") -> dict[str, Any]:
         "objectives": list(job.objectives),
         "declared": result.declared,
         "evaluated": result.evaluated,
+        "skipped": result.skipped,
         "feasible": result.feasible,
         "reasons": result.reasons,
         "histogram": [{"from_s": low, "to_s": high, "points": n} for low, high, n in result.histogram.nonempty()],
@@ -225,6 +281,8 @@ def as_dict(result: "SweepResult") -> dict[str, Any]:
         "seconds": result.seconds,
         "points_per_s": result.rate,
         "executor": result.executor,
+        "machines": [machine.to_dict() for machine in result.machines],
+        "tolerance": MIX_TOLERANCE if len(result.machines) > 1 else 0.0,
         "incomplete": result.incomplete,
         "next_index": result.next_index,
         "folder": result.folder,
@@ -273,4 +331,4 @@ def _how_to_go_on(arguments: argparse.Namespace, folder: Path) -> str:
     words = [word for word in arguments.words if word not in ("--resume", "--overwrite")]
     if arguments.out is None:
         words += ["--out", str(folder)]
-    return shlex.join(["dse", *words, "--resume"])
+    return shlex.join(["dse", *words])

@@ -2,16 +2,27 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from ..errors import unknown
+from ..errors import UserError, unknown
 from ..job import SweepJob
+from ..machines import Machine
 from ..state import SweepState
 
 Tick: TypeAlias = Callable[[SweepState], None]
-EXECUTORS = ("serial", "ray")
+Admit: TypeAlias = Callable[[Machine], None]
+Notice: TypeAlias = Callable[[str], None]
+EXECUTORS = ("auto", "serial", "ray")
+
+
+def anyone(machine: Machine) -> None:
+    """Admits every machine."""
+
+
+def unheard(text: str) -> None:
+    """Tells nobody."""
 
 
 class Part(Protocol):
@@ -52,7 +63,15 @@ class Executor(Protocol):
         """How many chunks run at once."""
         ...
 
-    def run(self, job: SweepJob, done: SweepState, tick: Tick, sink: PartSink | None = None) -> tuple[SweepState, bool]:
+    def run(
+        self,
+        job: SweepJob,
+        done: SweepState,
+        tick: Tick,
+        sink: PartSink | None = None,
+        admit: Admit = anyone,
+        notice: Notice = unheard,
+    ) -> tuple[SweepState, bool]:
         """Sweeps `job`, except for the ranges in `done`.
 
         Args:
@@ -60,6 +79,9 @@ class Executor(Protocol):
             done: what is known already.
             tick: called from this thread a few times a second with the state so far.
             sink: where all rows go; None: only survivors are kept.
+            admit: called with every worker's machine before anything of it counts; raises UserError where it must not
+                contribute.
+            notice: called with what a user should know meanwhile, a sentence.
 
         Returns:
             The state, and whether a KeyboardInterrupt ended the run early; what was finished is in the state.
@@ -67,23 +89,32 @@ class Executor(Protocol):
         ...
 
 
-def make_executor(name: str, workers: int | None = None, **options: Any) -> Executor:
+def make_executor(
+    name: str, workers: int | None = None, address: str | None = None, job: SweepJob | None = None
+) -> Executor:
     """The executor of that name.
 
     Args:
-        name: "serial" or "ray".
-        workers: how many; None: one a usable core.
-        options: `device` (serial) or `address` (ray).
+        name: "serial", "ray", or "auto": the one that is sooner done with `job` (`dse.executors.auto`).
+        workers: how many; None: one a usable core, or a core of the cluster.
+        address: of a Ray cluster; None: `RAY_ADDRESS`, or a local Ray.
+        job: what it will run.
 
     Raises:
-        UserError: an unknown name.
+        UserError: an unknown name, or an address where no Ray is asked for.
     """
+    if name not in EXECUTORS:
+        raise unknown("executor", name, EXECUTORS)
+    if name == "serial" and address:
+        raise UserError(f"--address {address} is a Ray cluster's: it needs --executor ray or auto, not serial")
+    if name == "auto":
+        from .auto import choose
+
+        name = choose(job, workers, address)
     if name == "serial":
         from .serial import SerialExecutor
 
-        return SerialExecutor(workers, **options)
-    if name == "ray":
-        from .ray import RayExecutor
+        return SerialExecutor(workers)
+    from .ray import RayExecutor
 
-        return RayExecutor(workers, **options)
-    raise unknown("executor", name, EXECUTORS)
+    return RayExecutor(workers, address)

@@ -1,208 +1,172 @@
-"""The Ray executor: one long-lived actor a core, each evaluating and reducing ranges of the index by itself."""
+"""The Ray executor: long-lived actors, each evaluating and reducing ranges of the index by itself."""
 
-import logging
-import os
-import pickle
-import sys
-import warnings
+from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 from ..job import SweepJob
-from ..platform import configure_jax, pin_to_a_free_core, usable_cores
-from ..state import BoundsKeeper, Collector, Range, SweepState
-from . import PartSink, Tick
+from ..platform import usable_cores
+from ..state import Range, SweepState
+from . import Admit, Notice, PartSink, Tick, anyone, unheard
+from .ray_crew import Crew, Worker
+from .ray_plan import Plan, local_gpus, make_plan
+from .ray_session import Session, asked_address, import_ray, ray_session
+from .worker import cut, tasks
 
-WINDOW = 3  # tasks an actor has before it: never idle, and little is lost with it
+WINDOW = 3  # tasks a worker has before it: never idle, and little is lost with it
 TASK_CHUNKS = 64  # some tenths of a second: dear enough to outweigh a call, cheap enough to lose
+SHARES = 4  # a task is at most this part of what is left for a worker's window: all end together
 TICK_S = 0.1
 STOP_S = 1.0  # of the two seconds that Ctrl-C may take
-OBJECT_STORE_BYTES = 100 * 2**20  # results are small; less than 75 MB Ray refuses
-FLUSH_ROWS = 1024  # rows a worker holds back: merging a few at a time costs more than it saves
 
 
 class RayExecutor:
-    """Sweeps on Ray: a local one that lives as long as the sweep, a running cluster, or the session's own.
+    """Sweeps on Ray: a local one that lives as long as the sweep, a cluster, or the one that runs in this process.
 
-    Tasks are ranges, never arrays; what comes back is the range's best and front. A worker that dies is started again
-    and its tasks are repeated.
+    Tasks are ranges, never arrays; what comes back is the range's best and front. A worker that is lost is replaced
+    where Ray has room, and what it had before it goes to the others; one that joins later takes its part.
 
     Args:
-        workers: actors; None: one a core of the cluster, or a usable core of this machine.
-        address: of a cluster; None: where Ray is not running in this process yet, a local one is started.
+        workers: actors; None: one a GPU where Ray has GPUs, else one a core.
+        address: of a cluster; None: RAY_ADDRESS, or a local Ray unless one runs in this process.
+        gpus: one actor a GPU, or a core; None: see `dse.executors.ray_plan`.
+
+    Attributes:
+        done_by: after a run, candidates evaluated by each worker that took part.
     """
 
     name = "ray"
 
-    def __init__(self, workers: int | None = None, address: str | None = None) -> None:
+    def __init__(self, workers: int | None = None, address: str | None = None, gpus: bool | None = None) -> None:
         self.workers = workers or usable_cores()
-        self.address = address
-        self._all_cores = workers is None and address is not None
+        self.done_by: dict[str, int] = {}
+        self._asked, self._address, self._gpus = workers, address, gpus
 
-    def run(self, job: SweepJob, done: SweepState, tick: Tick, sink: PartSink | None = None) -> tuple[SweepState, bool]:
-        """See `dse.executors.Executor`."""
-        import ray
-
-        started = self._connect()
-        if self._all_cores:
-            self.workers = int(ray.cluster_resources().get("CPU", 1))
-        payload = make_payload(job, sink)
-        remote: Any = ray.remote  # its overloads know no concurrency groups
-        actor = remote(num_cpus=1, max_restarts=-1, max_task_retries=-1, concurrency_groups={"control": 1})(RangeWorker)
-        actors = [actor.remote(payload) for _ in range(self.workers)]
-        try:
-            return self._distribute(actors, job, done, tick, sink)
-        finally:
-            for handle in actors:
-                ray.kill(handle)
-            if started:
-                ray.shutdown()
-
-    def _connect(self) -> bool:
-        os.environ.setdefault(
-            "RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0"
-        )  # under `uv run` every worker would rebuild its venv
-        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-        import ray
-
-        if ray.is_initialized():
-            return False
-        options: dict[str, Any] = (
-            {"address": self.address}
-            if self.address
-            else {
-                "address": "local",
-                "num_cpus": self.workers,
-                "object_store_memory": OBJECT_STORE_BYTES,
-                "include_dashboard": False,
-            }
-        )
-        with _importable_in_workers(), warnings.catch_warnings():
-            warnings.filterwarnings(
-                "ignore", "os.fork"
-            )  # Ray starts programs; nothing of jax runs between fork and exec
-            ray.init(**options, logging_level=logging.ERROR, log_to_driver=False)
-        return True
-
-    def _distribute(
-        self, actors: list[Any], job: SweepJob, done: SweepState, tick: Tick, sink: PartSink | None
+    def run(
+        self,
+        job: SweepJob,
+        done: SweepState,
+        tick: Tick,
+        sink: PartSink | None = None,
+        admit: Admit = anyone,
+        notice: Notice = unheard,
     ) -> tuple[SweepState, bool]:
-        import ray
+        """See `dse.executors.Executor`.
 
-        state = done
-        tasks = _tasks(job, done, len(actors), sink)
-        waiting = {}
-        try:
-            for actor in actors * WINDOW:
-                _submit(actor, tasks, waiting, state)
-            while waiting:
-                finished, _ = ray.wait(list(waiting), num_returns=1, timeout=TICK_S)
-                for reference in finished:
-                    actor = waiting.pop(reference)
-                    state = state.merge(ray.get(reference))
-                    _submit(actor, tasks, waiting, state)
-                tick(state)
-        except KeyboardInterrupt:
-            for actor in actors:
-                actor.stop.options(concurrency_group="control").remote()
-            finished, _ = ray.wait(list(waiting), num_returns=len(waiting), timeout=STOP_S) if waiting else ([], [])
-            for reference in finished:
-                state = state.merge(ray.get(reference))
-            return state, True
-        return state, False
-
-
-@contextmanager
-def _importable_in_workers() -> Iterator[None]:
-    """Programs that are started inside find `dse` where this process has found it, installed or not."""
-    before = os.environ.get("PYTHONPATH")
-    home = str(Path(__file__).resolve().parents[2])
-    os.environ["PYTHONPATH"] = os.pathsep.join([home, *([before] if before else [])])
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["PYTHONPATH"]
-        else:
-            os.environ["PYTHONPATH"] = before
-
-
-def make_payload(job: SweepJob, sink: PartSink | None) -> bytes:
-    """What an actor is made of: a job and a sink, and where this process imports from. Unpickled only after pinning."""
-    from ray import cloudpickle
-
-    return pickle.dumps((sys.path, cloudpickle.dumps((job, sink))))
-
-
-def _read_payload(payload: bytes) -> tuple[SweepJob, PartSink | None]:
-    search_path, content = pickle.loads(payload)
-    sys.path.extend(entry for entry in search_path if entry not in sys.path)
-    return pickle.loads(content)
-
-
-class RangeWorker:
-    """The actor: one core, one compiled chunk, one range after the other.
-
-    What it has seen keeps its bounds tight from task to task; what it returns holds for the task's range alone.
-    """
-
-    def __init__(self, payload: bytes) -> None:
-        pin_to_a_free_core()  # before anything imports jax
-        configure_jax()
-        job, sink = _read_payload(payload)
-        from .worker import ChunkRunner
-
-        self._job: SweepJob = job
-        self._sink: PartSink | None = sink
-        self._runner = ChunkRunner(job, everything=sink is not None)
-        self._keeper = BoundsKeeper(job)
-        self._seen = SweepState.empty(job)
-        self._found = SweepState.empty(job)
-        self._stopped = False
-
-    def stop(self) -> None:
-        """Ends the range at work after its chunk, and those that wait at once; called beside `sweep`."""
-        self._stopped = True
-
-    def sweep(self, task: Range, threshold: float) -> SweepState:
-        """What is in a range, as far as it may matter beside what this actor has returned before.
-
-        Args:
-            task: [start, stop).
-            threshold: rank value of the k-th best that anyone has found.
+        Raises:
+            UserError: a cluster that cannot be reached, or workers that must not take part.
+            RayLostError: Ray ended; what was merged has been given to `tick`.
         """
-        from .worker import run_task
-
-        collector = Collector(self._job)
-        self._keeper.tighten(threshold)
-        run_task(self._runner, task, collector, self._keeper, lambda: self._stopped, self._flush_if_full, self._sink)
-        self._flush(collector)
-        found, self._found = self._found, SweepState.empty(self._job)
-        return found
-
-    def _flush_if_full(self, collector: Collector) -> None:
-        if collector.rows >= FLUSH_ROWS:
-            self._flush(collector)
-
-    def _flush(self, collector: Collector) -> None:
-        found, survivors = collector.take()
-        self._found = self._found.merge(found)
-        self._seen = self._seen.merge(found)
-        self._keeper.update(self._seen, survivors)
+        if not done.missing(job.start, job.end):
+            return done, False
+        gpus = 0 if asked_address(self._address) else local_gpus(self._gpus)
+        with ray_session(self._address, max(self.workers, gpus), gpus) as session:
+            plan = make_plan(self._asked, self._gpus)
+            self.workers = plan.workers
+            run = _Run(session, plan, job, done, sink, admit, notice)
+            try:
+                return run.until_finished(tick)
+            finally:
+                self.done_by = run.crew.done_by
 
 
-def _tasks(job: SweepJob, done: SweepState, workers: int, sink: PartSink | None) -> Iterator[Range]:
-    from .worker import CPU_LANES, tasks
+class _Run:
+    def __init__(
+        self,
+        session: Session,
+        plan: Plan,
+        job: SweepJob,
+        done: SweepState,
+        sink: PartSink | None,
+        admit: Admit,
+        notice: Notice,
+    ) -> None:
+        self.ray = import_ray()
+        self.session, self.plan, self.job, self.sink = session, plan, job, sink
+        self.crew = Crew(plan, job, sink, admit, notice)
+        self.state = done
+        self.again: deque[Range] = deque()  # lost with a worker
+        self.tasks: Iterator[Range] = iter(())
+        self.all_given = False
 
-    lanes = job.chunk_lanes or CPU_LANES
-    share = -(-job.candidates // (8 * workers * lanes))
-    length = lanes * max(1, min(TASK_CHUNKS, share)) if sink is None else sink.part_rows
-    return tasks(job, done, length, lanes, scouts=sink is None)
+    def until_finished(self, tick: Tick) -> tuple[SweepState, bool]:
+        try:
+            self.crew.start(self.session, lambda: tick(self.state))
+            self.tasks = _tasks(self.job, self.state, self.plan.workers, self.crew.lanes, self.sink)
+            self._feed(self.crew.ready * WINDOW)
+            while self.crew.busy() or self.again or not self.all_given:
+                self._step()
+                tick(self.state)
+                self.session.check()
+            return self.state, False
+        except KeyboardInterrupt:
+            self._stop()
+            return self.state, True
+        except self.ray.exceptions.RaySystemError as error:
+            raise self.session.lost() from error
+        finally:
+            if not self.session.silent(now=True):
+                self.crew.dismiss()
+
+    def _step(self) -> None:
+        """Waits for one thing to happen, and for what else has happened by then."""
+        if self.crew.vacant and not self.session.silent(now=True):
+            self.crew.fill()
+        waiting = self.crew.waiting()
+        finished, _ = self.ray.wait(waiting, num_returns=1, timeout=TICK_S)
+        if finished:
+            finished, _ = self.ray.wait(waiting, num_returns=len(waiting), timeout=0)
+        free: list[Worker] = []
+        for reference in finished:
+            if not self.crew.expects(reference):  # of a worker that was lost a moment ago
+                continue
+            worker, task = self.crew.take(reference)
+            if task is None:
+                free += [worker] * WINDOW if self.crew.join(worker, reference) else []
+                continue
+            found = self.crew.result(worker, reference, task)
+            if found is None:
+                self.again += self.crew.replace(worker, task)
+                continue
+            self.state = self.state.merge(found)
+            free.append(worker)
+        self._feed(free)
+        if self.again:
+            self._feed(self.crew.idle())
+
+    def _feed(self, workers: list[Worker]) -> None:
+        for worker in workers:
+            if worker.lost:
+                continue
+            task = self.again.popleft() if self.again else next(self.tasks, None)
+            if task is None:
+                self.all_given = True
+                return
+            self.crew.submit(worker, task, self.state.top.threshold)
+
+    def _stop(self) -> None:
+        for worker in self.crew.ready:
+            worker.actor.stop.options(concurrency_group="control").remote()
+        waiting = [reference for worker in self.crew.ready for reference in worker.tasks]
+        finished, _ = self.ray.wait(waiting, num_returns=len(waiting), timeout=STOP_S) if waiting else ([], [])
+        for reference in finished:
+            worker, task = self.crew.take(reference)
+            found = self.crew.result(worker, reference, task) if task else None
+            if found is not None:
+                self.state = self.state.merge(found)
 
 
-def _submit(actor: Any, tasks: Iterator[Range], waiting: dict[Any, Any], state: SweepState) -> None:
-    task = next(tasks, None)
-    if task is not None:
-        waiting[actor.sweep.remote(task, state.top.threshold)] = actor
+def _tasks(job: SweepJob, done: SweepState, workers: int, lanes: int, sink: PartSink | None) -> Iterator[Range]:
+    """What is left of a job: parts of a fixed length where rows are kept, else tasks that grow shorter towards the end,
+    down to one chunk, so that all workers end together."""
+    if sink is not None:
+        yield from tasks(job, done, sink.part_rows, lanes, scouts=False)
+        return
+    left = sum(stop - start for start, stop in done.missing(job.start, job.end))
+    for start, stop in tasks(job, done, job.candidates, lanes):
+        while start < stop:
+            chunks = max(1, min(TASK_CHUNKS, left // (SHARES * WINDOW * workers * lanes)))
+            first, end = next(cut(start, stop, chunks * lanes, start))
+            end = min(end, stop)
+            left -= end - first
+            yield first, end
+            start = end

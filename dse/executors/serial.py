@@ -1,24 +1,26 @@
-"""The serial executor: one process, one thread a core, all threads fed by one list of tasks."""
+"""The serial executor: one process, all threads fed by one list of tasks. On a CPU a thread is a core's work; on a GPU,
+which jax shows where it was installed with CUDA, a second thread sees to one chunk's survivors while the next runs."""
 
 import threading
 from typing import Any
 
 from ..job import SweepJob
-from ..platform import usable_cores
+from ..platform import is_accelerator, usable_cores
 from ..state import BoundsKeeper, Collector, Range, SweepState
-from . import PartSink, Tick
-from .worker import ChunkRunner, run_task, tasks
+from . import Admit, Notice, PartSink, Tick, anyone, unheard
+from .worker import ChunkRunner, machine_of, run_task, tasks
 
 TASK_CHUNKS = 32  # about 0.1 s: threads end together
 FLUSH_ROWS = 1024  # rows a thread holds back: merging a few at a time costs more than it saves
 TICK_S = 0.05
+GPU_THREADS = 2
 
 
 class SerialExecutor:
     """Sweeps in this process.
 
     Args:
-        workers: threads; None: one a usable core.
+        workers: threads; None: one a usable core, or two for a GPU.
         device: a jax device; None: jax's default.
     """
 
@@ -26,11 +28,25 @@ class SerialExecutor:
 
     def __init__(self, workers: int | None = None, device: Any = None) -> None:
         self.workers = workers or usable_cores()
+        self._asked = workers
         self.device = device
 
-    def run(self, job: SweepJob, done: SweepState, tick: Tick, sink: PartSink | None = None) -> tuple[SweepState, bool]:
+    def run(
+        self,
+        job: SweepJob,
+        done: SweepState,
+        tick: Tick,
+        sink: PartSink | None = None,
+        admit: Admit = anyone,
+        notice: Notice = unheard,
+    ) -> tuple[SweepState, bool]:
         """See `dse.executors.Executor`."""
-        runner = ChunkRunner(job, self.device, everything=sink is not None)
+        import jax
+
+        device = self.device if self.device is not None else jax.devices()[0]
+        admit(machine_of(job, device))
+        self.workers = self._asked or (GPU_THREADS if is_accelerator(device) else usable_cores())
+        runner = ChunkRunner(job, device, everything=sink is not None)
         return _Run(runner, job, done, sink).until_finished(self.workers, tick)
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..job import SweepJob
-from ..platform import is_accelerator
+from ..machines import Machine
+from ..platform import cpu_type, is_accelerator
 from ..reduce import (
     Bounds,
     ChunkSpec,
@@ -86,6 +87,11 @@ def chunk_lanes(job: SweepJob, device: Any) -> int:
     if job.chunk_lanes is not None:
         return job.chunk_lanes
     return ACCELERATOR_LANES if is_accelerator(device) else CPU_LANES
+
+
+def machine_of(job: SweepJob, device: Any) -> Machine:
+    """What this process evaluates the job's chunks on."""
+    return Machine(cpu_type(), device.device_kind, chunk_lanes(job, device))
 
 
 def cut(start: int, stop: int, length: int, origin: int = 0) -> Iterator[Range]:

@@ -1,0 +1,240 @@
+"""Ray as a sweep finds it: started by itself, joined by its address, or running in this process already."""
+
+import logging
+import os
+import signal
+import socket
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from ..errors import UserError
+
+OBJECT_STORE_BYTES = 100 * 2**20  # results are small; less than 75 MB Ray refuses
+REACH_S = 4.0  # for a connection to the cluster's address
+JOIN_S = 11.0  # for joining it; Ray itself tries for 40 s
+WATCH_S = 1.0  # between looks at whether Ray is there still
+LOCAL_PATIENCE_S = 1.5  # a local Ray that is gone does not come back
+CLUSTER_PATIENCE_S = 30.0  # the head of a cluster may be started again; Ray ends this process after 60 s
+SHUTDOWN_S = 5.0
+QUIET = {
+    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",  # under `uv run` every worker would rebuild its environment
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_BACKEND_LOG_LEVEL": "error",  # its warnings would stand between our lines
+    "RAY_DEDUP_LOGS": "0",
+}
+
+
+class RayLostError(UserError):
+    """Ray ended while a sweep ran on it."""
+
+
+def import_ray() -> Any:
+    """Ray, imported with the settings that it reads at its import."""
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+    import ray
+
+    return ray
+
+
+def asked_address(address: str | None) -> str | None:
+    """The cluster that is asked for, by argument or by RAY_ADDRESS; None: a local Ray."""
+    found = address or os.environ.get("RAY_ADDRESS") or None
+    return None if found == "local" else found
+
+
+class Session:
+    """A running Ray.
+
+    Attributes:
+        started: whether it was started for this sweep, and ends with it.
+    """
+
+    def __init__(self, ray: Any, started: bool) -> None:
+        self.started = started
+        self._patience_s = LOCAL_PATIENCE_S if started else CLUSTER_PATIENCE_S
+        context = ray.get_runtime_context()
+        self._doors = [_host_and_port(context.gcs_address)]
+        own = context.get_node_id()
+        self._doors += [
+            (node["NodeManagerAddress"], node["NodeManagerPort"]) for node in ray.nodes() if node["NodeID"] == own
+        ]
+        self._raylets = _raylet_pids() if started else []
+        self._looked = self._seen = time.monotonic()
+
+    def check(self) -> None:
+        """Looks, at most once in a while, whether Ray still answers.
+
+        Raises:
+            RayLostError: it has not for some time.
+        """
+        now = time.monotonic()
+        if now - self._looked >= WATCH_S and self.silent(now=True) and now - self._seen > self._patience_s:
+            raise self.lost()
+
+    def silent(self, now: bool = False) -> bool:
+        """Whether Ray did not answer when it was last looked at; calls that need it would block.
+
+        Args:
+            now: look anew.
+        """
+        if now:
+            self._looked = time.monotonic()
+            if all(_answers(door, WATCH_S) for door in self._doors):
+                self._seen = self._looked
+        return self._seen < self._looked
+
+    def lost(self) -> RayLostError:
+        """The error that says so."""
+        what = "the local Ray" if self.started else f"the Ray cluster at {':'.join(map(str, self._doors[0]))}"
+        return RayLostError(f"{what} has ended (killed, or out of memory?) while it swept")
+
+    def close(self, lost: bool) -> None:
+        """Ends what was started, all processes of it."""
+        if lost:
+            _shutdown_soon()
+            if self.started:
+                _end_workers_of(self._raylets)
+        elif self.started:
+            import_ray().shutdown()
+
+
+@contextmanager
+def ray_session(address: str | None, cores: int, gpus: int) -> Iterator[Session]:
+    """Ray within the block: that of this process, the cluster at `address` or RAY_ADDRESS, else a local one.
+
+    Args:
+        address: "HOST:PORT" of a cluster's head, or "auto": the one that this machine is a node of.
+        cores, gpus: of a local Ray.
+
+    Raises:
+        UserError: the cluster cannot be reached or joined.
+        RayLostError: in the block.
+    """
+    ray = import_ray()
+    wanted = asked_address(address)
+    started = not ray.is_initialized() and wanted is None
+    if started:
+        _start_local(ray, cores, gpus)
+    elif not ray.is_initialized():
+        _join(ray, str(wanted))
+    joined = wanted is not None and not started
+    session = Session(ray, started)
+    lost = False
+    try:
+        yield session
+    except RayLostError:
+        lost = True
+        raise
+    finally:
+        session.close(lost)
+        if joined and not lost and ray.is_initialized():
+            ray.shutdown()
+
+
+def _start_local(ray: Any, cores: int, gpus: int) -> None:
+    with _importable_in_workers(), warnings.catch_warnings():
+        # Ray starts programs; nothing of jax runs between fork and exec
+        warnings.filterwarnings("ignore", "os.fork")
+        ray.init(
+            address="local",
+            num_cpus=cores,
+            num_gpus=gpus,
+            object_store_memory=OBJECT_STORE_BYTES,
+            include_dashboard=False,
+            logging_level=logging.ERROR,
+            log_to_driver=False,
+        )
+
+
+def _join(ray: Any, address: str) -> None:
+    where = f"the Ray cluster at {address}"
+    fix = "start one with `ray start --head`, or correct --address or RAY_ADDRESS (HOST:PORT of its head, or auto)"
+    if "://" in address:
+        raise UserError(f"{where} is a Ray Client's address: run dse on a node of the cluster, with --address auto")
+    if address != "auto":
+        try:
+            with socket.create_connection(_host_and_port(address), REACH_S):
+                pass
+        except (OSError, ValueError) as error:
+            raise UserError(f"{where} cannot be reached ({error}): {fix}") from None
+    failures: list[BaseException] = []
+
+    def join() -> None:  # in a thread: Ray cannot be told to give up sooner
+        try:
+            ray.init(address=address, logging_level=logging.CRITICAL, log_to_driver=False)
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=join, daemon=True)
+    thread.start()
+    thread.join(JOIN_S)
+    if thread.is_alive():
+        raise UserError(f"{where} cannot be reached (no answer within {JOIN_S:.0f} s): {fix}")
+    if failures:
+        text = " ".join(str(failures[0]).split())
+        if "ersion mismatch" in text:
+            raise UserError(f"{where} has other versions: {text}; install the same on all nodes") from None
+        raise UserError(f"{where} cannot be joined ({text}): {fix}") from None
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    host, colon, port = address.rpartition(":")
+    if not (colon and host and port.isdigit()):
+        raise ValueError(f"{address!r} is not HOST:PORT")
+    return host, int(port)
+
+
+def _answers(door: tuple[str, int], patience_s: float) -> bool:
+    try:
+        with socket.create_connection(door, patience_s):
+            return True
+    except OSError:
+        return False
+
+
+@contextmanager
+def _importable_in_workers() -> Iterator[None]:
+    """Programs that are started inside find `dse` where this process has found it, installed or not."""
+    before = os.environ.get("PYTHONPATH")
+    home = str(Path(__file__).resolve().parents[2])
+    os.environ["PYTHONPATH"] = os.pathsep.join([home, *([before] if before else [])])
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
+
+
+def _raylet_pids() -> list[int]:
+    """The raylets that this process has started."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            name, _, rest = entry.read_text().partition("(")[2].rpartition(")")
+            if name == "raylet" and int(rest.split()[1]) == os.getpid():
+                found.append(int(entry.parent.name))
+    return found
+
+
+def _shutdown_soon() -> None:
+    """Ray's own clearing up, as far as it gets within some seconds without its servers."""
+    thread = threading.Thread(target=import_ray().shutdown, daemon=True)
+    thread.start()
+    thread.join(SHUTDOWN_S)
+
+
+def _end_workers_of(raylets: list[int]) -> None:
+    """Ends the workers that a raylet has left behind."""
+    marks = {f"RAY_RAYLET_PID={pid}".encode() for pid in raylets}
+    for entry in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if marks & set(entry.read_bytes().split(b"\0")):
+                os.kill(int(entry.parent.name), signal.SIGKILL)

@@ -1,0 +1,72 @@
+"""What tests of Ray share: a kernel whose chunks take equal time, processes that are left, a simulated cluster."""
+
+import os
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from fake_kernel import FakeKernel
+
+CHUNK_S = 0.02
+
+
+@dataclass(frozen=True)
+class SlowKernel(FakeKernel):
+    """Sleeps in every chunk: all chunks then take one time, whatever else the machine does."""
+
+    chunk_s: float = CHUNK_S
+
+    def cost(self, problem: Any, schedule: Any, gpu: Any) -> Any:
+        import jax
+
+        found = super().cost(problem, schedule, gpu)
+        late = jax.pure_callback(self._sleep, jax.ShapeDtypeStruct((), np.float32), schedule.tile[0])
+        return type(found)(**{**vars(found), "latency_s": found.latency_s + late})
+
+    def _sleep(self, _: Any) -> Any:
+        time.sleep(self.chunk_s)
+        return np.float32(0.0)
+
+
+@contextmanager
+def cluster(nodes: int):
+    """Ray with that many nodes of one CPU, all on this machine, and this process connected to it."""
+    import ray
+    from ray.cluster_utils import Cluster
+
+    from dse.executors.ray_session import import_ray
+
+    import_ray()
+    simulated = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "object_store_memory": 80 * 2**20})
+    try:
+        for _ in range(nodes):
+            simulated.add_node(num_cpus=1, object_store_memory=80 * 2**20, wait=False)
+        simulated.wait_for_nodes()
+        ray.init(address=simulated.address, log_to_driver=False, logging_level="CRITICAL")
+        yield simulated
+    finally:
+        ray.shutdown()
+        simulated.shutdown()
+
+
+def processes_of(mark: str) -> list[int]:
+    """Processes whose environment has this text."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark.encode() in (entry / "environ").read_bytes() and int(entry.name) != os.getpid():
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def gone(mark: str, within_s: float = 20.0) -> list[int]:
+    """Processes with this mark that are there still after some time; an empty list as soon as none is."""
+    deadline = time.monotonic() + within_s
+    while (left := processes_of(mark)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return left
