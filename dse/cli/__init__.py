@@ -14,6 +14,7 @@ COMMANDS = {  # name -> what it does; the module of the same name has `add_argum
     "explain": "one schedule: where its time goes, what binds, what to change",
     "rank": "your own candidates (Triton, TileLang, CUTLASS, JSON, CSV), ranked, and why some cannot run",
     "prune": "which of your own configs to benchmark, and what performance they keep",
+    "status": "how far a run is, the best so far, and how to go on",
     "top": "the best schedules of a finished run",
     "front": "the front of a finished run",
     "report": "a finished run as one HTML page with figures, offline and for print",
@@ -21,6 +22,8 @@ COMMANDS = {  # name -> what it does; the module of the same name has `add_argum
     "sensitivity": "what a latency owes to each number of its GPU, and when something else binds",
     "shortlist": "how many schedules to benchmark, and which, for a 95 % chance of one near the best",
     "export": "a run's schedules for Triton, TileLang, CUTLASS's profiler, JSON or CSV",
+    "batch": "many problems or a model's steps on many GPUs in one run: the best of each",
+    "query": "SQL over the results of a batch or of sweeps",
     "search": "sample a space that is too large to sweep, GPU numbers included",
     "portfolio": "the few kernels a library should ship for a list of shapes, and which runs what",
     "whatif": "other hardware: schedules tuned anew for every machine, and what that buys",
@@ -29,6 +32,7 @@ COMMANDS = {  # name -> what it does; the module of the same name has `add_argum
     "validate": "predictions beside measured latencies, and beside a fitted roofline",
     "calibrate": "fit a GPU's free numbers to latencies that you measured",
     "gpus": "the GPUs that are known",
+    "models": "the models that are known: published dimensions",
     "spaces": "the schedule spaces that are known: axes, sizes, presets",
 }
 EXIT_USER_ERROR = 2
