@@ -47,7 +47,9 @@ class FrontGrowth:
             return None
         if at_once:
             self._ready.wait()
-        return self._growing.share(front.values, at_once) if self._growing else None
+        if self._growing is None:
+            return None
+        return self._growing.share(front.values, at_once) if len(front.values) else 0.0
 
     def _prepare(self) -> None:
         try:

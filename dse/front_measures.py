@@ -137,6 +137,8 @@ class GrowingHypervolume:
         if not (np.isfinite(self.reference) & (self.reference > 0)).all():
             shown = ", ".join(f"{entry:g}" for entry in self.reference)
             raise UserError(f"reference ({shown}): all of it must be finite and above 0")
+        import moocore  # noqa: F401 (here, so that no measurement seems long for it)
+
         self._every_s, self._next = every_s, float("-inf")
         self._share = 0.0
 

@@ -275,10 +275,13 @@ def test_trials_say_how_they_were_made(tmp_path, capsys):
 
 
 def test_every_row_and_resume(tmp_path, capsys):
-    words = small_sweep(tmp_path / "all", "--keep", "all")
+    columns = "latency_s, reason_name,latency_low_s"
+    words = small_sweep(tmp_path / "all", "--keep", "all", "--columns", columns)
     first = json_answer(capsys, *words)
-    rows = sum(len(pd.read_parquet(path)) for path in (tmp_path / "all").glob("rows-*.parquet"))
-    assert rows == first["evaluated"]
+    rows = pd.concat(pd.read_parquet(path) for path in (tmp_path / "all").glob("rows-*.parquet"))
+    assert list(rows) == ["index", "latency_s", "reason_name", "latency_low_s"]
+    assert len(rows) == first["evaluated"]
+    assert (rows["latency_low_s"] < rows["latency_s"]).all()
     again = json_answer(capsys, *words, "--resume")
     assert again["top"] == first["top"]
     assert again["points_per_s"] == 0  # nothing was left to do

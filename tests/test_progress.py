@@ -1,12 +1,29 @@
 """Progress as people and programs see it: lines at most every two seconds, JSON events, a bar, or silence."""
 
+import argparse
+import dataclasses
 import io
 import json
 
 import pytest
+from cli_run import SHAPE, TINY, answer
 
 from dse import progress
-from dse.progress import Snapshot, describe, format_quantity, make_reporter, reporter
+from dse.cli import COMMANDS
+from dse.cli.options import add_output, progress_mode, progress_of, say_of
+from dse.errors import UserError
+from dse.progress import (
+    Snapshot,
+    describe,
+    format_duration,
+    format_quantity,
+    format_rate,
+    is_silent,
+    make_reporter,
+    reporter,
+)
+
+SWEEP = ("sweep", "gemm", "--shape", SHAPE, *TINY)
 
 HALF = Snapshot(done=500, total=1000, seconds=2.0, rate=2.5e7, best=1.2345e-3, best_name="latency_s", front=17)
 DONE = Snapshot(1000, 1000, 4.0, 2.5e7, 1.2e-3, "latency_s", 20, finished=True)
@@ -70,6 +87,85 @@ def test_json_events_are_one_object_a_line(clock):
     assert first["eta_s"] == pytest.approx(2e-5)
     assert last["event"] == "finished"
     assert last["front"] == 20
+
+
+def test_json_events_hold_no_numbers_that_json_lacks():
+    stream = io.StringIO()
+    make_reporter("json", stream)(dataclasses.replace(DONE, best=float("inf"), hypervolume=0.5, rate=0.0))
+    (event,) = map(json.loads, stream.getvalue().splitlines())
+    assert event == {
+        **{"event": "finished", "done": 1000, "total": 1000, "seconds": 4.0, "rate": 0.0, "eta_s": None},
+        **{"best": None, "best_name": "latency_s", "front": 20, "hypervolume": 0.5},
+    }
+
+
+@pytest.mark.parametrize(
+    ("rate", "text"), [(2.5e7, "25.0 M/s"), (1.5e5, "0.1 M/s"), (3100.0, "3.1 k/s"), (8.25, "8.2/s"), (0.5, "0.5/s")]
+)
+def test_rates_of_slow_work_are_not_nought(rate, text):
+    assert format_rate(rate) == text
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(3.2, "3 s"), (119.0, "119 s"), (720.0, "12 min"), (9000.0, "2.5 h")])
+def test_durations(seconds, text):
+    assert format_duration(seconds) == text
+
+
+def test_the_hypervolume_is_shown_where_there_is_one():
+    assert describe(dataclasses.replace(HALF, hypervolume=0.87654)).endswith("front 17, hypervolume 87.65 %")
+    assert "hypervolume" not in describe(HALF)
+
+
+def options(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_output(parser)
+    return parser.parse_args(words)
+
+
+def test_the_options_choose_a_mode():
+    assert progress_mode(options()) == "auto"
+    assert progress_mode(options("--quiet")) == progress_mode(options("--progress", "none")) == "none"
+    assert progress_mode(options("--quiet", "--progress", "none")) == "none"
+    assert progress_mode(options("--progress", "json")) == "json"
+    assert progress_mode(options("--json"), silent=True) == "none"
+    assert progress_mode(options("--json", "--progress", "lines"), silent=True) == "lines"
+    assert is_silent(progress_of(options("--quiet")))
+    assert not is_silent(progress_of(options("--progress", "json")))
+
+
+def test_options_that_make_no_sense():
+    with pytest.raises(UserError, match="unknown progress 'jsn'; known: auto, bar, json, lines, none; did you mean 'j"):
+        progress_mode(options("--progress", "jsn"))
+    with pytest.raises(UserError, match="--quiet and --progress json contradict each other: leave one out"):
+        progress_mode(options("--quiet", "--progress", "json"))
+    with pytest.raises(UserError, match="unknown progress 'loud'; known: auto, bar, json, lines, none"):
+        make_reporter("loud")
+
+
+def test_what_is_said_follows_the_mode(capsys):
+    for words in ((), ("--progress", "json"), ("--quiet",)):
+        say_of(options(*words))("space gemm/wgmma")
+    line, event = capsys.readouterr().err.splitlines()
+    assert line == "space gemm/wgmma"
+    assert json.loads(event) == {"event": "note", "text": "space gemm/wgmma"}
+
+
+@pytest.mark.parametrize("command", [*COMMANDS])
+def test_every_command_that_can_be_quiet_takes_progress(command, capsys):
+    code, told, _ = answer(capsys, command, "--help")
+    assert code == 0
+    assert ("--quiet" in told) == ("--progress" in told)
+
+
+def test_events_of_a_sweep(tmp_path, capsys):
+    code, out, err = answer(capsys, *SWEEP, "--out", str(tmp_path / "run"), "--json", "--progress", "json")
+    assert code == 0
+    events = [json.loads(line) for line in err.splitlines()]
+    assert events[0]["event"] == "note"
+    assert events[-1]["event"] == "finished"
+    assert events[-1]["done"] == json.loads(out)["evaluated"] == events[-1]["total"]
+    assert 0.0 < events[-1]["hypervolume"] < 1.0
+    assert events[-1]["best"] == pytest.approx(json.loads(out)["top"][0]["latency_s"])
 
 
 def test_a_bar_on_a_terminal():
