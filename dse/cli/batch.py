@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from . import EXIT_INTERRUPTED
-from .options import add_output, positive
+from .options import add_output, positive, progress_of
 
 if TYPE_CHECKING:
     from ..batch import BatchResult, Plan
@@ -102,7 +102,6 @@ def _run(arguments: argparse.Namespace, plan: "Plan", out: Path) -> "BatchResult
     import jax  # noqa: F401 (compiled modules do not survive an exception while they are imported)
 
     from ..batch import run_batch
-    from ..progress import make_reporter
     from .interrupt import keeps, message, stoppable
 
     how = _how_to_go_on(arguments, out)
@@ -112,7 +111,7 @@ def _run(arguments: argparse.Namespace, plan: "Plan", out: Path) -> "BatchResult
                 plan,
                 out,
                 top=arguments.top,
-                progress=make_reporter("quiet" if arguments.quiet else "auto"),
+                progress=progress_of(arguments),
                 workers=arguments.workers,
                 overwrite=arguments.overwrite,
                 command_line=shlex.join(["dse", *arguments.words]),
