@@ -19,6 +19,7 @@ from .question import Question, ask
 from .rank import rank_candidates, ranked_table
 from .restrict import Restrictions, parse_axes
 from .result import SweepResult
+from .row_layout import with_columns
 from .runs import save_question
 from .schedule_words import schedule_in, words_of
 from .space import Space
@@ -47,6 +48,7 @@ def sweep(
     top: int = 10,
     out: str | Path | None = None,
     keep: str = "best",
+    columns: Sequence[str] | None = None,
     prune: bool = False,
     executor: str = "auto",
     workers: int | None = None,
@@ -74,6 +76,7 @@ def sweep(
         top: how many of the best.
         out: folder for Parquet files; None: nothing is written.
         keep: "best", or "all" for every row (needs `out`).
+        columns: which columns of every row are written (`dse.row_layout.column_names`); None: all.
         prune: skip what cannot be among the best or on the front, found from lower bounds (`dse.bounding`): the same
             answer, sooner; counts and histogram cover what was evaluated.
         executor, workers: "serial", "ray" or "auto", and how many; None: one a core or GPU.
@@ -95,7 +98,7 @@ def sweep(
     job = make_job(asked, space, preset, axes, objectives=tuple(objectives), top=top, prune=prune)
     return run_job(
         asked,
-        job,
+        with_columns(job, columns, keep),
         executor,
         progress,
         workers=workers,

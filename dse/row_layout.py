@@ -1,12 +1,14 @@
 """Blocks of consecutive rows of a sweep as Arrow tables: which columns there are, and how each is made."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .columns import CODES, COST_COLUMNS, TRUST_COLUMNS, code_words, cost_columns, in_order
 from .errors import UserError, unknown
+from .platform import configure_jax
 from .space import Space
 
 if TYPE_CHECKING:
@@ -152,6 +154,20 @@ def chosen_columns(job: "SweepJob", names: Sequence[str]) -> tuple[str, ...]:
         if name in names[:place]:
             raise UserError(f"the column {name!r} is given twice: give it once")
     return tuple(name for name in known if name == "index" or name in names)
+
+
+def with_columns(job: "SweepJob", names: Sequence[str] | None, keep: str) -> "SweepJob":
+    """The job, with the choice of columns of a user; None: unchanged.
+
+    Raises:
+        UserError: as `chosen_columns`, and where no rows are kept.
+    """
+    if names is None:
+        return job
+    if keep != "all":
+        raise UserError("--columns says what of every row is written: add --keep all, or leave it out")
+    configure_jax()
+    return replace(job, row_columns=chosen_columns(job, names))
 
 
 def evaluated_columns(job: "SweepJob") -> tuple[str, ...]:

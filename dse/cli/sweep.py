@@ -9,7 +9,6 @@ dse sweep KERNEL --help                     the shape's grammar and the choices 
 import argparse
 import shlex
 import sys
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +29,6 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from ..job import SweepJob
     from ..question import Question
     from ..result import SweepResult
 
@@ -99,6 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _sweep(arguments: argparse.Namespace, asked: "Question", folder: Path, root: Path | None = None) -> "SweepResult":
     from ..api import make_job, run_job
     from ..executors import make_executor
+    from ..row_layout import with_columns
     from .interrupt import Watched, keeps
 
     job = make_job(
@@ -110,7 +109,8 @@ def _sweep(arguments: argparse.Namespace, asked: "Question", folder: Path, root:
         top=arguments.top,
         prune=arguments.prune,
     )
-    job = _with_columns(job, arguments)
+    columns = None if arguments.columns is None else objectives(arguments.columns)
+    job = with_columns(job, columns, arguments.keep)
     say = say_of(arguments)
     say("\n".join([asked.title, *asked.what_if, f"space {job.space.name}: {job.space.size:,} points"]))
     executor = Watched(make_executor(arguments.executor, arguments.workers, arguments.address, job))
@@ -129,18 +129,6 @@ def _sweep(arguments: argparse.Namespace, asked: "Question", folder: Path, root:
             mix_devices=arguments.mix_devices,
             notice=lambda text: say(f"dse: {text}"),
         )
-
-
-def _with_columns(job: "SweepJob", arguments: argparse.Namespace) -> "SweepJob":
-    if arguments.columns is None:
-        return job
-    if arguments.keep != "all":
-        raise UserError("--columns says what of every row is written: add --keep all, or leave it out")
-    from ..platform import configure_jax
-    from ..row_layout import chosen_columns
-
-    configure_jax()
-    return replace(job, row_columns=chosen_columns(job, objectives(arguments.columns)))
 
 
 def _sweep_many(arguments: argparse.Namespace, names: list[str], asked: "list[Question]", root: Path) -> int:
