@@ -1,6 +1,7 @@
 """Set up before any test imports jax, and what several test files share."""
 
 import os
+import signal
 import warnings
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # as dse does, which tests of the model do not import
@@ -9,6 +10,8 @@ import pytest
 from jaxtyping import install_import_hook
 
 install_import_hook("jaxmodel", "beartype.beartype")  # shapes in signatures are checked wherever a test calls the model
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a job in the background; what it starts inherits it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
