@@ -39,16 +39,25 @@ def gpu_choices(axes: Mapping[str, Any], gpu: GpuFile) -> dict[str, Any]:
 def gpu_maker(asked: Question, gpu: str, overrides: Mapping[str, Any]) -> Callable[[Mapping[str, float]], Any]:
     """A function that makes the model's GPU record of chosen numbers, what belongs to them brought along."""
 
-    own = {name: value for name, value in overrides.items() if not name.startswith(IMPLEMENTATION)}
+    file_of = gpu_file_maker(gpu, overrides)
 
     def made(numbers: Mapping[str, float]) -> Any:
+        record = bind(file_of(numbers), asked.problem, asked.accumulator, asked.family, asked.clock)
+        absent = [name for name in numbers if getattr(record, name, 0.0) is None]
+        return replace(record, **dict.fromkeys(absent, 0.0))  # records of a batch are stacked: all have the number
+
+    return made
+
+
+def gpu_file_maker(gpu: str, overrides: Mapping[str, Any]) -> Callable[[Mapping[str, float]], GpuFile]:
+    """A function that makes the GPU's file of chosen numbers, what belongs to them brought along."""
+    own = {name: value for name, value in overrides.items() if not name.startswith(IMPLEMENTATION)}
+
+    def made(numbers: Mapping[str, float]) -> GpuFile:
         whole = {
             name: round(value) if name in FIELDS and FIELDS[name].whole else value for name, value in numbers.items()
         }
-        changed = load_gpu(gpu, {**own, **whole})
-        record = bind(changed, asked.problem, asked.accumulator, asked.family, asked.clock)
-        absent = [name for name in numbers if getattr(record, name, 0.0) is None]
-        return replace(record, **dict.fromkeys(absent, 0.0))  # records of a batch are stacked: all have the number
+        return load_gpu(gpu, {**own, **whole})
 
     return made
 

@@ -1,11 +1,15 @@
-"""Samples schedules with Optuna where a space is too large to sweep; numbers of the GPU may be chosen with them.
+"""Samples schedules where a space is too large to sweep; numbers of the GPU may be chosen with them, or alone.
 
   dse search gemm --shape 8192x8192x8192 --trials 500 --sampler tpe --seed 0
   dse search gemm --shape 8192x8192x8192 --trials 500 --sampler nsga2 --objectives latency_s,energy_j
       --gpu-axis l2_capacity_bytes=3e7:2e8:log --gpu-axis sm_count=108,132,160
+  dse search gemm --shape 8192x8192x8192 --trials 200 --sampler gradient --inner sweep --preset quick
+      --gpu-axis l2_capacity=0.5x:2x:log --gpu-axis ddr_bytes_per_s=0.5x:2x:log
+      --objectives latency_s,area_mm2 --at-most area_mm2=861
+  dse search gemm --shape 8192x8192x8192 --trials 2000 --storage search.journal     # and again, or in other shells
 
 A --gpu-axis is FROM:TO, FROM:TO:log or a list of values, in the field's unit (dse gpus NAME) or as factors of what the
-GPU has (l2_capacity=1x:2x); fields bring along what belongs to them, as with --set.
+GPU has (l2_capacity=1x:2x); fields bring along what belongs to them, as with --set. docs/search.md says more.
 """
 
 import argparse
@@ -16,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
 from . import EXIT_INTERRUPTED
-from .options import add_output, add_question, add_space, kernel_help, objectives, positive, refinements
+from .options import add_output, add_question, add_space, kernel_help, objectives, positive, progress_of, refinements
 
 if TYPE_CHECKING:
     from ..search import SearchResult
@@ -24,52 +28,92 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
+    from ..search.samplers import SAMPLERS
+
     parser.add_argument("kernel", nargs="?", default="gemm", help=kernel_help())
-    add_question(parser)
+    add_question(parser, many=True)
     add_space(parser)
     parser.set_defaults(objectives="latency_s")
     group = parser.add_argument_group("the search")
     group.add_argument("--trials", type=positive, default=500, metavar="N", help="how many candidates (default: 500)")
-    group.add_argument("--sampler", default="tpe", help="tpe (default), nsga2 or random")
+    known = "; ".join(f"{name}: {own.text}" for name, own in SAMPLERS.items())
+    group.add_argument("--sampler", default="tpe", help=f"{known} (default: tpe)")
     group.add_argument("--seed", type=int, default=0, help="of the sampler (default: 0)")
+    group.add_argument(
+        "--batch", type=positive, metavar="N", help="candidates at once (default: 32, or 8 with --inner)"
+    )
     group.add_argument("--gpu-axis", action="append", default=[], metavar="FIELD=FROM:TO", help="see above")
+    group.add_argument(
+        "--inner",
+        metavar="sweep|shortlist",
+        help="a trial chooses a GPU, whose schedules are all swept; or a list of good ones, the front swept in the end",
+    )
+    group.add_argument(
+        "--at-most", action="append", default=[], metavar="NAME=VALUE",
+        help="a limit: a cost, or area_mm2 and power_w of the GPU (assumed, first order), which may be objectives too",
+    )  # fmt: skip
+    group.add_argument(
+        "--first", action="append", default=[], metavar="SCHEDULE",
+        help="try it first: a schedule in words, an index, preset:NAME (its fastest), or a run folder (its best)",
+    )  # fmt: skip
+    group.add_argument(
+        "--storage", metavar="FILE", help="keep the trials in an Optuna journal; goes on with what it has"
+    )
+    group.add_argument("--study-name", metavar="NAME", help="of the study in it (default: kernel, shape and GPU)")
+    group.add_argument(
+        "--reference", default="auto", metavar="FOLDER|none",
+        help="compare with a finished sweep (default: sweep the space where that takes a second)",
+    )  # fmt: skip
     group.add_argument("--out", metavar="FILE", help="write every trial to FILE.parquet or FILE.csv")
     add_output(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Searches and prints the best of what was tried, and the front for several objectives."""
-    from ..api import search
-    from ..progress import make_reporter
-    from ..search import optuna  # noqa: F401  imported before `stoppable`: an import cut by Ctrl-C is not undone
+    from ..search import optuna, search  # noqa: F401  optuna before `stoppable`: an import cut by Ctrl-C is not undone
+    from ..studies.gpu_quantities import gpu_quantities
     from .interrupt import stoppable
     from .show import print_json
 
     if arguments.out and Path(arguments.out).suffix not in (".parquet", ".csv"):
         raise UserError(f"--out {arguments.out}: end the name in .parquet or .csv")
+    if not arguments.shape:
+        raise UserError("--shape is missing: say what to search for, e.g. --shape 8192x8192x8192")
     with stoppable():
         result = search(
-            shape=arguments.shape,
+            shape=list(arguments.shape),
             dtype=arguments.dtype,
             gpu=arguments.gpu,
             trials=arguments.trials,
             sampler=arguments.sampler,
             seed=arguments.seed,
+            batch=arguments.batch,
             gpu_axes=dict(_gpu_axis(text) for text in arguments.gpu_axis),
             space=arguments.space,
             preset=arguments.preset,
             axes=arguments.axis,
             objectives=objectives(arguments.objectives),
+            quantities=gpu_quantities(),
+            limits=_limits(arguments.at_most),
+            inner=arguments.inner,
+            first=arguments.first,
+            storage=arguments.storage,
+            study_name=arguments.study_name,
+            reference=None if arguments.reference == "none" else arguments.reference,
             top=arguments.top,
-            progress=make_reporter("quiet" if arguments.quiet else "auto"),
+            progress=progress_of(arguments),
             **refinements(arguments),
         )
     if arguments.out:
         _write(Path(arguments.out), result, shlex.join(["dse", *arguments.words]))
     if arguments.json:
-        print_json(_as_dict(result))
+        from .search_text import as_dict
+
+        print_json(as_dict(result))
     else:
-        print(_text(result))
+        from .search_text import as_text
+
+        print(as_text(result))
     if result.incomplete:
         print(f"dse: interrupted after {len(result.trials)} trials", file=sys.stderr)
     return EXIT_INTERRUPTED if result.incomplete else 0
@@ -94,51 +138,20 @@ def _value(text: str) -> float | str:
     return float(text) if factor_of(text) is None else text
 
 
-def _text(result: "SearchResult") -> str:
-    from ..kernels.registry import get_kernel
-    from ..text import what_if_lines
-    from .show import schedule_rows
-
-    job = result.job
-    kernel = job.space.kernel
-    gpu = [name for name in result.trials.columns if str(name).startswith("gpu.")]
-    lines = [
-        f"{get_kernel(kernel).title} {job.problem_name} on {job.gpu_name}, space {job.space.name}: "
-        f"{job.space.size:,} points",
-        *what_if_lines(job.gpu_changes, job.clock),
-        f"{len(result.trials):,} trials with {result.sampler}, seed {result.seed}: {result.feasible:,} can run, "
-        f"{result.seconds:.1f} s",
-        "",
-    ]
-    if not len(result.best):
-        return "\n".join([*lines, "no trial can run: restrict the space, or try more"])
-    lines += [f"the best {len(result.best)} by {job.rank_by}", schedule_rows(result.best, gpu, kernel=kernel)]
-    if len(job.objectives) > 1:
-        more = [name for name in job.objectives if name not in ("latency_s", "ddr_bytes")]
-        lines += ["", f"front of the trials over {', '.join(job.objectives)}"]
-        lines += [schedule_rows(result.front, [*more, *gpu], kernel=kernel)]
-    lines.append("\na search samples: the best may have been missed; dse sweep looks at every schedule")
-    return "\n".join(lines)
-
-
-def _as_dict(result: "SearchResult") -> dict[str, Any]:
-    return {
-        "kernel": result.job.space.kernel,
-        "shape": result.job.problem_name,
-        "gpu": result.job.gpu_name,
-        "gpu_changes": list(result.job.gpu_changes),
-        "clock": result.job.clock,
-        "space": result.job.space.name,
-        "objectives": list(result.job.objectives),
-        "sampler": result.sampler,
-        "seed": result.seed,
-        "trials": len(result.trials),
-        "feasible": result.feasible,
-        "seconds": result.seconds,
-        "incomplete": result.incomplete,
-        "best": result.best,
-        "front": result.front,
-    }
+def _limits(texts: list[str]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        try:
+            number = float(value)
+        except ValueError:
+            equals = ""
+        if not equals or not name:
+            raise UserError(f"--at-most {text}: write NAME=NUMBER, e.g. --at-most area_mm2=861")
+        if name in found:
+            raise UserError(f"--at-most {name} is given twice: give it once")
+        found[name] = number
+    return found
 
 
 def _write(path: Path, result: "SearchResult", command_line: str) -> None:

@@ -35,12 +35,17 @@ class SearchSpace:
     """Everything a search chooses.
 
     Attributes:
-        schedules: the schedule space.
+        schedules: the schedule space; None where schedules are not chosen, because each GPU's are swept.
         gpu: the GPU's numbers, none where the GPU is given.
     """
 
-    schedules: Space
+    schedules: Space | None
     gpu: tuple[GpuAxis, ...] = ()
+
+    @property
+    def radices(self) -> tuple[int, ...]:
+        """Entries of each axis of the schedule space."""
+        return self.schedules.radices if self.schedules else ()
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,7 @@ class Candidates:
     """A batch of choices.
 
     Attributes:
-        digits: int64[n, axes], of the schedule space.
+        digits: int64[n, axes], of the schedule space; no axes where schedules are not chosen.
         gpu: name of a GPU axis -> float64[n].
     """
 
@@ -58,6 +63,11 @@ class Candidates:
     def __len__(self) -> int:
         return len(self.digits)
 
+    @property
+    def numbers(self) -> np.ndarray:
+        """The GPU's numbers as float64[n, GPU axes]."""
+        return np.stack([*self.gpu.values()], axis=1) if self.gpu else np.zeros((len(self), 0))
+
 
 class Searcher(Protocol):
     """A strategy: it proposes candidates in batches and learns what they cost."""
@@ -66,10 +76,23 @@ class Searcher(Protocol):
         """The next candidates, `count` of them."""
         ...
 
-    def tell(self, values: np.ndarray, feasible: np.ndarray) -> None:
-        """What the candidates of the last `ask` cost: float64[n, objectives], and bool[n]. Values that are not finite
-        belong to candidates that failed."""
+    def tell(self, values: np.ndarray, violations: np.ndarray) -> None:
+        """What the candidates of the last `ask` cost.
+
+        Args:
+            values: float64[n, objectives], all minimised; not finite where a candidate failed.
+            violations: float64[n, constraints], above 0 where a constraint is broken; the first says whether the
+                schedule can run (0 or 1), the others by how much of its limit a quantity is above it.
+        """
         ...
+
+
+def joined(space: SearchSpace, digits: np.ndarray, numbers: np.ndarray) -> Candidates:
+    """Candidates from int64[n, axes] and float64[n, GPU axes]."""
+    return Candidates(
+        np.asarray(digits, np.int64).reshape(len(numbers), len(space.radices)),
+        {axis.name: np.asarray(numbers[:, place], float) for place, axis in enumerate(space.gpu)},
+    )
 
 
 def search_space(space: Space, gpu: Mapping[str, Any] | None = None, known: Sequence[str] | None = None) -> SearchSpace:
@@ -105,12 +128,21 @@ def _gpu_axis(name: str, wanted: Any) -> GpuAxis:
     if isinstance(wanted, list):
         if not wanted or not all(_is_number(value) for value in wanted):
             raise UserError(f"GPU field {name}: {wanted!r} is not a list of numbers; {form}")
+        if len(wanted) == 1:
+            raise UserError(
+                f"GPU field {name}: one value, {wanted[0]:g}, is no choice: fix it with --set, or give more"
+            )
+        repeated = next((value for place, value in enumerate(wanted) if value in wanted[:place]), None)
+        if repeated is not None:
+            raise UserError(f"GPU field {name}: the value {repeated:g} is there twice: keep one")
         return GpuAxis(name, values=tuple(float(value) for value in wanted))
     if not isinstance(wanted, tuple) or len(wanted) not in (2, 3) or not all(map(_is_number, wanted[:2])):
         raise UserError(f"GPU field {name}: {wanted!r} is no range; {form}")
     if len(wanted) == 3 and wanted[2] != "log":
         raise UserError(f"GPU field {name}: the scale {wanted[2]!r} is unknown; {form}")
     low, high, log = float(wanted[0]), float(wanted[1]), len(wanted) == 3
+    if low == high:
+        raise UserError(f"GPU field {name}: the range {low:g} to {high:g} is one value: fix it with --set instead")
     if not low < high:
         raise UserError(f"GPU field {name}: the range {low:g} to {high:g} is empty; give the lower bound first")
     if log and low <= 0:

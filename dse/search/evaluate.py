@@ -1,60 +1,112 @@
 """The cost of a batch of candidates, each with its own GPU, in one call of one compiled function."""
 
-import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from ..columns import cost_columns, in_order
 from ..compiled import jit
 from ..job import CostModel, SweepJob
-from ..rows import as_numbers
+from ..rows import as_numbers, table
 from ..space import Space
 from .candidates import Candidates
+from .goals import PREFIX, Goals
+from .machines import Machines, stacked
 
-MakeGpu = Callable[[Mapping[str, float]], Any]
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """What a batch cost.
+
+    Attributes:
+        columns: of the table of trials, beside the candidates' own: array[n] each, `reason` among them.
+        values: float64[n, objectives].
+        violations: float64[n, constraints], see `dse.search.Searcher.tell`.
+        evaluations: evaluations of the model.
+    """
+
+    columns: Mapping[str, np.ndarray]
+    values: np.ndarray
+    violations: np.ndarray
+    evaluations: int
+
+
+class Evaluator(Protocol):
+    """Says what candidates cost, and makes the table of them."""
+
+    def __call__(self, candidates: Candidates) -> Evaluated:
+        """The costs of a batch."""
+        ...
+
+    def rows(self, candidates: Candidates, columns: Mapping[str, np.ndarray]) -> "pd.DataFrame":
+        """The table of trials, one row a candidate."""
+        ...
+
+    def notes(self, evaluated: Evaluated) -> list[dict[str, Any]]:
+        """What to keep with each trial in a file, so that it needs no second search for its cost."""
+        ...
+
+    def recalled(self, candidates: Candidates, notes: Sequence[Mapping[str, Any]]) -> Evaluated:
+        """The costs of candidates that were evaluated before, from their notes."""
+        ...
+
+    def confirmed(self, candidates: Candidates) -> Evaluated | None:
+        """The exact costs where those told are bounds; None where they are exact."""
+        ...
 
 
 class BatchEvaluator:
-    """Evaluates batches of one size.
+    """Evaluates schedules, each on its GPU, in batches of one size; see `Evaluator`.
 
     Args:
         job: problem, GPU, kernel and space.
-        size: candidates a batch; smaller batches are padded.
-        make_gpu: chosen numbers of the GPU -> the model's record; None: they replace fields of the job's GPU.
+        goals: objectives and limits.
+        machines: the GPUs.
+        size: candidates a batch; smaller batches are padded, larger ones cut.
     """
 
-    def __init__(self, job: SweepJob, size: int, make_gpu: MakeGpu | None = None) -> None:
-        self._job = job
-        self._size = size
-        self._make_gpu = make_gpu or (lambda numbers: replaced(job.gpu, numbers))
+    def __init__(self, job: SweepJob, goals: Goals, machines: Machines, size: int) -> None:
+        self._job, self._goals, self._machines, self._size = job, goals, machines, size
 
-    def __call__(self, candidates: Candidates) -> dict[str, np.ndarray]:
-        """Schedule fields and cost columns of the candidates, in their order."""
+    def __call__(self, candidates: Candidates) -> Evaluated:
+        """See `Evaluator`."""
+        blocks = [self._block(_part(candidates, start, self._size)) for start in range(0, len(candidates), self._size)]
+        columns = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
+        columns |= self._machines.quantity_columns(candidates)
+        goals = self._goals
+        return Evaluated(columns, goals.values(columns), goals.violations(columns), len(candidates))
+
+    def rows(self, candidates: Candidates, columns: Mapping[str, np.ndarray]) -> "pd.DataFrame":
+        """See `Evaluator`: the columns of `dse.rows.evaluate_rows`."""
+        own = {name: values for name, values in columns.items() if not name.startswith(PREFIX)}
+        space = self._job.space
+        return table(space, [space.index_of(row) for row in candidates.digits.tolist()], own)
+
+    def notes(self, evaluated: Evaluated) -> list[dict[str, Any]]:
+        """See `Evaluator`: none."""
+        return [{} for _ in evaluated.values]
+
+    def recalled(self, candidates: Candidates, notes: Sequence[Mapping[str, Any]]) -> Evaluated:
+        """See `Evaluator`."""
+        return self(candidates)
+
+    def confirmed(self, candidates: Candidates) -> Evaluated | None:
+        """See `Evaluator`."""
+        return None
+
+    def _block(self, candidates: Candidates) -> dict[str, np.ndarray]:
         schedules = fields_of(self._job.space, candidates.digits)
-        gpus = self._gpus(candidates)
+        gpus = stacked(self._machines.records(candidates), self._size) if candidates.gpu else self._job.gpu
         padded = {name: np.resize(values.astype(np.float32), self._size) for name, values in schedules.items()}
-        evaluate = _compiled_batch(self._job.model, bool(candidates.gpu))
+        evaluate = compiled_batch(self._job.model, bool(candidates.gpu))
         costs = in_order(evaluate(padded, self._job.problem_arrays, gpus))
         return as_numbers(schedules | {name: np.asarray(costs[name])[: len(candidates)] for name in costs}, schedules)
-
-    def _gpus(self, candidates: Candidates) -> Any:
-        if not candidates.gpu:
-            return self._job.gpu
-        import jax
-
-        records = [
-            self._make_gpu({name: float(values[row]) for name, values in candidates.gpu.items()})
-            for row in range(len(candidates))
-        ]
-        return jax.tree.map(
-            lambda *leaves: np.resize(
-                np.stack([np.asarray(leaf, np.float32) for leaf in leaves]), (self._size, *np.shape(leaves[0]))
-            ),
-            *records,
-        )
 
 
 def fields_of(space: Space, digits: np.ndarray) -> dict[str, np.ndarray]:
@@ -65,18 +117,14 @@ def fields_of(space: Space, digits: np.ndarray) -> dict[str, np.ndarray]:
     return columns | {name: np.full(len(digits), value) for name, value in space.fixed.items()}
 
 
-def replaced(gpu: Any, numbers: Mapping[str, float]) -> Any:
-    """A GPU record with some fields replaced; with more or fewer SMs, the SMs that clusters can use scale along."""
-    changes: dict[str, Any] = {name: np.float32(value) for name, value in numbers.items()}
-    if "sm_count" in changes and hasattr(gpu, "cluster_sms"):
-        cluster = 2.0 ** np.arange(np.shape(gpu.cluster_sms)[-1])
-        usable = np.asarray(gpu.cluster_sms, float) * float(changes["sm_count"]) / float(gpu.sm_count)
-        changes["cluster_sms"] = (np.floor(usable / cluster) * cluster).astype(np.float32)
-    return dataclasses.replace(gpu, **changes)
+def _part(candidates: Candidates, start: int, size: int) -> Candidates:
+    here = slice(start, start + size)
+    return Candidates(candidates.digits[here], {name: values[here] for name, values in candidates.gpu.items()})
 
 
 @lru_cache(maxsize=16)
-def _compiled_batch(model: CostModel, own_gpus: bool) -> Callable[..., dict[str, Any]]:
+def compiled_batch(model: CostModel, own_gpus: bool) -> Callable[..., dict[str, Any]]:
+    """`evaluate(schedules, problem, gpus)`: cost columns of schedules, each on its own GPU or all on one."""
     import jax
 
     def one(schedule: dict[str, Any], problem: Any, gpu: Any) -> dict[str, Any]:

@@ -1,108 +1,128 @@
-"""Optuna's samplers as a searcher: ask and tell in batches, infeasible schedules as a constraint."""
+"""Optuna's samplers as a searcher: ask and tell in batches, infeasible candidates as a constraint."""
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import optuna
-from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
-from ..axis import Axis
-from .candidates import Candidates, GpuAxis, SearchSpace
-
-CONSTRAINT = "infeasible"  # 0: the schedule can run, 1: it cannot
-GPU_PREFIX = "gpu."
-MAKERS: dict[str, Callable[[int], optuna.samplers.BaseSampler]] = {
-    "tpe": lambda seed: optuna.samplers.TPESampler(seed=seed),
-    "nsga2": lambda seed: optuna.samplers.NSGAIISampler(seed=seed),
-    "random": lambda seed: optuna.samplers.RandomSampler(seed=seed),
-}
+from .candidates import Candidates, SearchSpace
+from .goals import RUNS
+from .parameters import candidates_of, distributions, parameters_of
+from .samplers import optuna_sampler
 
 
 class OptunaSearcher:
     """A `dse.search.Searcher` on an Optuna study.
 
-    An axis that sets one field to rising values is an integer parameter (its position), so that a sampler can use the
-    order; any other axis is categorical, by label.
-
     Args:
         space: what is chosen.
-        objectives: how many are minimised.
-        sampler: "tpe", "nsga2" or "random".
-        seed: of the sampler.
-        first: indices of schedules to try first.
+        study: with its sampler.
+        constraints: names of the constraints, `RUNS` first.
 
     Attributes:
         study: the Optuna study, for `optuna.visualization` and the dashboard.
     """
 
-    def __init__(self, space: SearchSpace, objectives: int, sampler: str, seed: int, first: Sequence[int] = ()) -> None:
+    def __init__(self, space: SearchSpace, study: optuna.Study, constraints: Sequence[str] = (RUNS,)) -> None:
         self._space = space
-        self._distributions = _distributions(space)
+        self._distributions = distributions(space)
+        self._constraints = tuple(constraints)
         self._trials: list[optuna.Trial] = []
-        verbosity = optuna.logging.get_verbosity()
-        optuna.logging.set_verbosity(optuna.logging.WARNING)
-        self.study = optuna.create_study(
-            directions=[StudyDirection.MINIMIZE] * objectives, sampler=MAKERS[sampler](seed)
-        )
-        for index in first:
-            self.study.enqueue_trial(_parameters(space, space.schedules.digits(index)))
-        optuna.logging.set_verbosity(verbosity)
+        self.study = study
 
     def ask(self, count: int) -> Candidates:
         """See `dse.search.Searcher`."""
-        self._trials = [self.study.ask(self._distributions) for _ in range(count)]
-        digits = np.array(
-            [[_digit(axis, trial.params) for axis in self._space.schedules.axes] for trial in self._trials]
-        )
-        gpu = {
-            axis.name: np.array([trial.params[GPU_PREFIX + axis.name] for trial in self._trials], float)
-            for axis in self._space.gpu
-        }
-        return Candidates(digits, gpu)
+        self._trials = []
+        for _ in range(count):
+            self._trials.append(self.study.ask(self._distributions))
+        return candidates_of(self._space, [trial.params for trial in self._trials])
 
-    def tell(self, values: np.ndarray, feasible: np.ndarray) -> None:
+    def tell(self, values: np.ndarray, violations: np.ndarray) -> None:
         """See `dse.search.Searcher`."""
-        for trial, row, fits in zip(self._trials, values, feasible, strict=True):
+        told, self._trials = self._trials, []
+        for trial, row, broken in zip(told, values, violations, strict=True):
             if not np.isfinite(row).all():
                 self.study.tell(trial, state=TrialState.FAIL)
                 continue
-            trial.set_constraint(CONSTRAINT, 0.0 if fits else 1.0)
+            for name, amount in zip(self._constraints, broken, strict=True):
+                trial.set_constraint(name, float(amount))
             self.study.tell(trial, [float(value) for value in row])
 
+    @property
+    def numbers(self) -> list[int]:
+        """Of the trials of the last `ask`."""
+        return [trial.number for trial in self._trials]
 
-def _distributions(space: SearchSpace) -> dict[str, BaseDistribution]:
-    schedules = {axis.name: _axis_distribution(axis) for axis in space.schedules.axes if axis.radix > 1}
-    return schedules | {GPU_PREFIX + axis.name: _gpu_distribution(axis) for axis in space.gpu}
+    def note(self, notes: Sequence[Mapping[str, Any]]) -> None:
+        """Keeps something with each trial of the last `ask`, before it is told."""
+        for trial, own in zip(self._trials, notes, strict=True):
+            for name, value in own.items():
+                trial.set_user_attr(name, value)
 
-
-def _axis_distribution(axis: Axis) -> BaseDistribution:
-    return IntDistribution(0, axis.radix - 1) if _is_ordered(axis) else CategoricalDistribution(axis.labels)
-
-
-def _gpu_distribution(axis: GpuAxis) -> BaseDistribution:
-    if axis.low is None or axis.high is None:
-        return CategoricalDistribution(axis.values)
-    return FloatDistribution(axis.low, axis.high, log=axis.log)
-
-
-def _is_ordered(axis: Axis) -> bool:
-    values = [entry[0] for entry in axis.values]
-    return len(axis.fields) == 1 and values == sorted(values)
+    def abandon(self) -> None:
+        """Marks what was asked for and will not be told as failed, so that no other process waits for it."""
+        for trial in self._trials:
+            self.study.tell(trial, state=TrialState.FAIL)
+        self._trials = []
 
 
-def _digit(axis: Axis, parameters: dict[str, Any]) -> int:
-    if axis.radix == 1:
-        return 0
-    value = parameters[axis.name]
-    return int(value) if _is_ordered(axis) else axis.labels.index(value)
+def new_study(objectives: int, sampler: str, seed: int) -> optuna.Study:
+    """A study in memory."""
+    with quiet():
+        return optuna.create_study(
+            directions=[StudyDirection.MINIMIZE] * objectives, sampler=optuna_sampler(sampler, seed)
+        )
 
 
-def _parameters(space: SearchSpace, digits: Sequence[int]) -> dict[str, Any]:
-    return {
-        axis.name: digit if _is_ordered(axis) else axis.labels[digit]
-        for axis, digit in zip(space.schedules.axes, digits, strict=True)
-        if axis.radix > 1
-    }
+def enqueue(study: optuna.Study, space: SearchSpace, parameters: Sequence[dict[str, Any]]) -> None:
+    """Tries these next; those that the study has already are left out."""
+    with quiet():
+        for own in parameters:
+            study.enqueue_trial(own, skip_if_exists=True)
+
+
+def add_told(
+    study: optuna.Study,
+    space: SearchSpace,
+    constraints: Sequence[str],
+    candidates: Candidates,
+    values: np.ndarray,
+    violations: np.ndarray,
+    notes: Sequence[Mapping[str, Any]] = (),
+) -> None:
+    """Records candidates that another searcher tried, as finished trials, each with what is noted of it."""
+    kinds, trials = distributions(space), []
+    told_of = notes or [{}] * len(candidates)
+    for own, row, broken, note in zip(parameters_of(space, candidates), values, violations, told_of, strict=True):
+        told = np.isfinite(row).all()
+        trials.append(
+            optuna.create_trial(
+                state=TrialState.COMPLETE if told else TrialState.FAIL,
+                values=[float(value) for value in row] if told else None,
+                params=own,
+                distributions=kinds,
+                user_attrs=dict(note),
+                constraints={name: float(amount) for name, amount in zip(constraints, broken, strict=True)},
+            )
+        )
+    study.add_trials(trials)
+
+
+def finished_trials(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
+    """Trials that have been told, by number; those that a process never came back from are left out."""
+    return study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Without Optuna's word on every study and trial."""
+    verbosity = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    try:
+        yield
+    finally:
+        optuna.logging.set_verbosity(verbosity)

@@ -1,55 +1,28 @@
 """The search loop: ask a batch, evaluate it in one call, tell; then the best and the front of what was tried."""
 
+import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ..errors import UserError, unknown
-from ..front import non_dominated
+from ..errors import UserError
 from ..job import SweepJob
 from ..platform import configure_jax
-from ..progress import Progress, Snapshot, reporter
-from ..rows import table
-from .candidates import Candidates, gpu_fields, search_space
-from .evaluate import BatchEvaluator, MakeGpu
+from ..progress import Progress, reporter
+from ..provenance import describe_problem, hash_of_model, record_hash
+from .candidates import Candidates, SearchSpace, gpu_fields, search_space
+from .evaluate import BatchEvaluator, Evaluated, Evaluator
+from .goals import Goals, GpuQuantity, make_goals
+from .machines import Machines, MakeGpu
+from .quality import Reference, quality_of, run_reference, swept_reference, why_not_compared
+from .record import Record, SearchResult
+from .samplers import SAMPLERS, check_sampler
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-SAMPLERS = ("tpe", "nsga2", "random")
 BATCH = 32
-
-
-@dataclass(frozen=True)
-class SearchResult:
-    """What a search found.
-
-    Attributes:
-        job: problem, space, objectives.
-        trials: every candidate tried, in order: `trial`, a column `gpu.<name>` for each chosen number of the GPU, and
-            the columns of `dse.rows.evaluate_rows`. Infeasible ones have a `reason` other than 0.
-        best: the feasible trials by `job.rank_by`, at most `job.top`, each choice once.
-        front: the feasible trials that no other trial dominates, by the objectives, each choice once.
-        study: the searcher's own record; for Optuna's samplers the study.
-        sampler, seed: how candidates were drawn.
-        feasible: how many trials can run.
-        seconds: wall time.
-        incomplete: whether Ctrl-C ended the search early.
-    """
-
-    job: SweepJob
-    trials: "pd.DataFrame"
-    best: "pd.DataFrame"
-    front: "pd.DataFrame"
-    study: Any
-    sampler: str
-    seed: int
-    feasible: int
-    seconds: float
-    incomplete: bool
+INNER_BATCH = 8
+AUTO = "auto"
 
 
 def run_search(
@@ -61,119 +34,285 @@ def run_search(
     gpu: Mapping[str, Any] | None = None,
     make_gpu: MakeGpu | None = None,
     first: Sequence[int] = (),
-    batch: int = BATCH,
+    batch: int | None = None,
     progress: Progress = None,
+    objectives: Sequence[str] | None = None,
+    quantities: Sequence[GpuQuantity] = (),
+    limits: Mapping[str, float] | None = None,
+    inner: str | None = None,
+    problems: Sequence[Any] = (),
+    weights: Sequence[float] = (),
+    storage: str | os.PathLike[str] | None = None,
+    study_name: str | None = None,
+    reference: str | os.PathLike[str] | Reference | None = None,
+    spent: int = 0,
 ) -> SearchResult:
     """Tries `trials` candidates and returns them with the best and the front among them.
 
-    The same seed, batch and number of trials give the same trials.
+    The same seed, batch and number of trials give the same trials, but where a file of another run is gone on with or
+    shared.
 
     Args:
         job: problem, GPU, space and objectives; its range is not used. With one objective the search minimises it, with
             several it seeks their front.
-        trials: the budget.
-        sampler: "tpe", "nsga2" or "random".
+        trials: the budget; with `storage` of all processes together, earlier ones included.
+        sampler: a name of `dse.search.SAMPLERS`.
         seed: of the sampler.
         gpu: numbers of the GPU to choose as well, name -> (low, high), (low, high, "log") or a list of choices. Names
             are fields of the model's GPU record, e.g. "l2_capacity_bytes".
         make_gpu: makes the GPU record of the chosen numbers, where their names are something else (overrides of a GPU
             file, for example); None: they replace fields of the job's GPU.
-        first: indices of schedules to try first, e.g. known-good ones.
-        batch: candidates asked for and evaluated at once.
+        first: indices of schedules to try first, e.g. known-good ones (`dse.search.first`).
+        batch: candidates asked for and evaluated at once; None: 32, or 8 with `inner`.
         progress: as in `dse.sweep.run_sweep`; counts trials.
+        objectives: what is minimised, the first of which ranks; None: the job's. Quantities of the GPU are allowed.
+        quantities: of the GPU, e.g. its area.
+        limits: cost or quantity -> the most it may be.
+        inner: "sweep": a trial chooses a GPU alone, and its schedules are swept; "shortlist": as that, with a list of
+            schedules for the space until the end (`dse.search.inner`). None: a trial chooses both.
+        problems, weights: with `inner`, the problems whose latencies add up, and how often each counts; none: the
+            job's.
+        storage: a journal file to keep the study in; what it holds is gone on with. None: in memory.
+        study_name: of the study in it; None: by kernel, shape and GPU.
+        reference: the exhaustive answer to compare with: "auto" (a sweep, where that takes a second), a folder of a
+            finished sweep, or a `Reference`; None: none.
+        spent: evaluations that finding `first` took, to be counted with the search's.
 
     Raises:
-        UserError: a budget or batch below 1, a seed out of range, an unknown sampler or GPU field, or a range that is
-            none.
+        UserError: a budget or batch below 1, a seed out of range, an unknown sampler, objective or GPU field, a range
+            that is none, a sampler that cannot do what is asked, a file that is damaged or of another question.
     """
-    if sampler not in SAMPLERS:
-        raise unknown("sampler", sampler, SAMPLERS)
-    for name, value in (("trials", trials), ("batch", batch)):
+    for name, value in (("trials", trials), ("batch", BATCH if batch is None else batch)):
         if value < 1:
             raise UserError(f"{name} = {value} is not allowed: 1 or more")
     if not 0 <= seed < 2**32:
         raise UserError(f"seed = {seed} is not allowed: a whole number from 0 to 2^32 - 1")
     space = search_space(job.space, gpu, None if make_gpu else gpu_fields(job.gpu))
+    own, counts = list(problems or [job.problem]), list(weights or [1.0] * max(len(problems), 1))
+    _check_inner(inner, space, own, first)
+    axes = [axis.name for axis in space.gpu]
+    goals = make_goals(objectives or job.objectives, quantities, limits or {}, axes, len(own))
+    if inner:
+        space = SearchSpace(None, space.gpu)
+    check_sampler(sampler, space, len(goals.objectives))
     configure_jax()
-    from .optuna import OptunaSearcher
-
-    searcher = OptunaSearcher(space, len(job.objectives), sampler, seed, first)
-    evaluate = BatchEvaluator(job, min(batch, trials), make_gpu)
-    record = _Record(job, trials)
+    machines = Machines(job.gpu, make_gpu, goals.used)
+    keeper_of = _keeper_of(job, space, goals, sampler, seed, own, inner, storage, study_name)
+    compared, exhaustive = _reference(reference, job, goals, axes, inner)
+    size = min(batch or (INNER_BATCH if inner else BATCH), trials)
+    evaluator = _evaluator(job, space, goals, machines, size, inner, own, counts)
+    keeper, searcher = keeper_of(machines, evaluator, counts)
+    record = Record(job, goals, trials, exhaustive)
+    record.evaluations = spent
     report = reporter(progress)
+    keeper.begin(_first_parameters(job, space, first))
     incomplete = False
     try:
+        _take_in(keeper, evaluator, record)
         while record.done < trials:
-            candidates = searcher.ask(min(batch, trials - record.done))
-            columns = evaluate(candidates)
-            values = np.stack([columns[name] for name in job.objectives], axis=1).astype(float)
-            searcher.tell(values, columns["reason"] == 0)
-            record.add(candidates, columns)
+            began = time.perf_counter()
+            candidates = keeper.ask(min(size, trials - record.done))
+            record.asking_s += time.perf_counter() - began
+            evaluated = evaluator(candidates)
+            record.add(candidates, evaluated)
+            began = time.perf_counter()
+            keeper.tell(_told(evaluated, record), evaluated.violations, evaluator.notes(evaluated))
+            record.asking_s += time.perf_counter() - began
+            _take_in(keeper, evaluator, record)
             report(record.snapshot())
     except KeyboardInterrupt:
+        keeper.abandon()
         incomplete = True
-    report(replace(record.snapshot(), finished=True))
-    return record.result(searcher.study, sampler, seed, incomplete)
+        if not record.done:
+            raise
+    record.evaluations += int(getattr(searcher, "evaluations", 0))
+    candidates, costs = record.candidates, record.costs
+    _confirm(record, evaluator)
+    report(record.snapshot(finished=True))
+    values, broken = record.costs
+    quality = quality_of(exhaustive, values, np.asarray((broken <= 0).all(axis=1))) if exhaustive else None
+    return record.result(
+        evaluator,
+        sampler=sampler,
+        seed=seed,
+        incomplete=incomplete,
+        make_study=lambda: keeper.study(candidates, *costs),
+        quality=quality,
+        compared=exhaustive.source if exhaustive else compared,
+    )
 
 
-class _Record:
-    def __init__(self, job: SweepJob, trials: int) -> None:
-        self._job, self._trials = job, trials
-        self._began = time.perf_counter()
-        self._candidates: list[Candidates] = []
-        self._columns: list[dict[str, np.ndarray]] = []
-        self.done = 0
-        self._best = np.inf
+def _check_inner(inner: str | None, space: SearchSpace, problems: Sequence[Any], first: Sequence[int]) -> None:
+    from ..errors import unknown
+    from .inner import MODES
 
-    def add(self, candidates: Candidates, columns: dict[str, np.ndarray]) -> None:
-        self._candidates.append(candidates)
-        self._columns.append(columns)
-        self.done += len(candidates)
-        fits = columns["reason"] == 0
-        self._best = min(self._best, columns[self._job.rank_by][fits].min(initial=np.inf))
-
-    def snapshot(self) -> Snapshot:
-        seconds = time.perf_counter() - self._began
-        return Snapshot(
-            done=self.done,
-            total=self._trials,
-            seconds=seconds,
-            rate=self.done / max(seconds, 1e-9),
-            best=float(self._best) if np.isfinite(self._best) else None,
-            best_name=self._job.rank_by,
-            front=0,
+    if inner is None:
+        if len(problems) > 1:
+            raise UserError(
+                f"{len(problems)} shapes at once need --inner sweep: one schedule does not serve all of them"
+            )
+        return
+    if inner not in MODES:
+        raise unknown("inner", inner, MODES)
+    if not space.gpu:
+        raise UserError(
+            f"--inner {inner} sweeps the schedules of every GPU tried, and none is searched: add --gpu-axis"
         )
-
-    def result(self, study: Any, sampler: str, seed: int, incomplete: bool) -> SearchResult:
-        job, tried = self._job, self._table()
-        choice = ["index", *(name for name in map(str, tried) if name.startswith("gpu."))]
-        finite = np.isfinite(tried[list(job.objectives)].to_numpy(float)).all(axis=1)
-        usable = tried[(tried["reason"].to_numpy() == 0) & finite].drop_duplicates(choice)
-        front = usable[non_dominated(usable[list(job.objectives)].to_numpy(float))]
-        return SearchResult(
-            job=job,
-            trials=tried,
-            best=usable.sort_values([job.rank_by, "trial"]).head(job.top).reset_index(drop=True),
-            front=front.sort_values([*job.objectives, "trial"]).reset_index(drop=True),
-            study=study,
-            sampler=sampler,
-            seed=seed,
-            feasible=int((tried["reason"] == 0).sum()),
-            seconds=time.perf_counter() - self._began,
-            incomplete=incomplete,
-        )
-
-    def _table(self) -> "pd.DataFrame":
-        space = self._job.space
-        digits = [row for candidates in self._candidates for row in candidates.digits.tolist()]
-        columns = _joined(self._columns)
-        rows = table(space, [space.index_of(row) for row in digits], columns)
-        gpu = _joined([candidates.gpu for candidates in self._candidates])
-        for name, values in reversed(gpu.items()):
-            rows.insert(0, f"gpu.{name}", values)
-        rows.insert(0, "trial", np.arange(len(rows)))
-        return rows
+    if first:
+        raise UserError(f"--first gives schedules, but with --inner {inner} they are swept: leave one of the two out")
 
 
-def _joined(blocks: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]} if blocks else {}
+def _keeper_of(
+    job: SweepJob,
+    space: SearchSpace,
+    goals: Goals,
+    sampler: str,
+    seed: int,
+    problems: Sequence[Any],
+    inner: str | None,
+    storage: str | os.PathLike[str] | None,
+    name: str | None,
+) -> Any:
+    """Opens the file, if there is one, before anything is computed; gives a function that makes the keeper."""
+    from .keeper import OptunaKeeper, OwnKeeper
+    from .optuna import new_study
+
+    study = None
+    if storage is not None:
+        from .storage import open_study
+
+        shape = job.problem_name or str(job.problem)
+        named = name or f"{job.space.kernel} {shape} on {job.gpu_name or 'a GPU'}"
+        asked = asked_of(job, space, goals, problems, inner)
+        study, seed = open_study(storage, named, asked, len(goals.objectives), sampler, seed)
+    elif name is not None:
+        raise UserError(f"--study-name {name} names a study in a file: give --storage FILE too")
+
+    def made(machines: Machines, evaluator: Any, weights: Sequence[float]) -> tuple[Any, Any]:
+        if SAMPLERS[sampler].optuna:
+            own = study or new_study(len(goals.objectives), sampler, seed)
+            return OptunaKeeper(space, own, goals.constraints, study is not None), None
+        searcher = _own_searcher(job, space, goals, sampler, seed, machines, evaluator, problems, weights)
+        return OwnKeeper(space, searcher, study, goals.constraints, len(goals.objectives), seed), searcher
+
+    return made
+
+
+def _own_searcher(
+    job: SweepJob,
+    space: SearchSpace,
+    goals: Goals,
+    sampler: str,
+    seed: int,
+    machines: Machines,
+    evaluator: Any,
+    problems: Sequence[Any],
+    weights: Sequence[float],
+) -> Any:
+    from ..job import as_float32
+    from .evaluate import fields_of
+    from .gradient import GradientSearcher
+    from .local import LocalSearcher
+    from .random_points import RandomSearcher
+    from .slopes import Slopes
+
+    if sampler == "random":
+        return RandomSearcher(space, seed)
+    if sampler == "local":
+        return LocalSearcher(space, len(goals.objectives), seed)
+    records = [as_float32(own.arrays() if hasattr(own, "arrays") else own) for own in problems]
+    slopes = Slopes(job.model, records, weights, space, goals, machines)
+
+    def schedule(digits: np.ndarray, numbers: np.ndarray) -> list[Any]:
+        if space.schedules is None:
+            return evaluator.tuned(digits, numbers)
+        return [{name: values[0] for name, values in fields_of(space.schedules, digits[None]).items()}]
+
+    return GradientSearcher(space, goals, seed, machines, slopes, schedule)
+
+
+def _evaluator(
+    job: SweepJob,
+    space: SearchSpace,
+    goals: Goals,
+    machines: Machines,
+    size: int,
+    inner: str | None,
+    problems: Sequence[Any],
+    weights: Sequence[float],
+) -> Evaluator:
+    if inner is None:
+        return BatchEvaluator(job, goals, machines, size)
+    from .inner import InnerEvaluator
+
+    return InnerEvaluator(job, problems, weights, space, goals, machines, inner == "shortlist")
+
+
+def asked_of(
+    job: SweepJob, space: SearchSpace, goals: Goals, problems: Sequence[Any], inner: str | None
+) -> dict[str, Any]:
+    """What decides a trial's values, for a file of trials."""
+    axes = {
+        axis.name: list(axis.values) if axis.values else [axis.low, axis.high, "log" if axis.log else "linear"]
+        for axis in space.gpu
+    }
+    return {
+        "kernel": job.model.name,
+        "problem": [describe_problem(own) for own in problems],
+        "gpu": job.gpu_name,
+        "gpu numbers": record_hash(job.gpu)[:12],
+        "space": f"{job.space.name}, {job.space.size} points, {job.space.hash[:12]}",
+        "gpu axes": axes,
+        "inner": inner or "none",
+        "objectives": list(goals.objectives),
+        "limits": {limit.name: limit.most for limit in goals.limits},
+        "model": hash_of_model(job.model)[:12],
+    }
+
+
+def _reference(
+    wanted: Any, job: SweepJob, goals: Goals, axes: Sequence[str], inner: str | None
+) -> tuple[str, Reference | None]:
+    if wanted is None or isinstance(wanted, Reference):
+        return "not compared", wanted
+    if wanted != AUTO:
+        if axes:
+            raise UserError(
+                f"--reference {wanted} is of one GPU, but GPU numbers are searched: leave one of the two out"
+            )
+        return "", run_reference(wanted, job, goals)
+    why = why_not_compared(goals, axes, job.space.size)
+    return why, None if why else swept_reference(job, goals)
+
+
+def _first_parameters(job: SweepJob, space: SearchSpace, first: Sequence[int]) -> list[dict[str, Any]]:
+    from .parameters import schedule_parameters
+
+    return [schedule_parameters(space.schedules, job.space.digits(index)) for index in first]
+
+
+def _take_in(keeper: Any, evaluator: Evaluator, record: Record) -> None:
+    """Trials of a file that this process has not seen."""
+    found = keeper.others()
+    if found is None:
+        return
+    candidates, notes = found
+    evaluated = evaluator.recalled(candidates, notes)
+    record.add(candidates, evaluated)
+    keeper.learn(candidates, _told(evaluated, record), evaluated.violations)
+
+
+def _told(evaluated: Evaluated, record: Record) -> np.ndarray:
+    """Values for the searcher: what breaks a limit and was not computed for that gets the worst so far."""
+    values = evaluated.values.copy()
+    broken = (evaluated.violations > 0).any(axis=1)
+    values[broken] = np.where(np.isfinite(values[broken]), values[broken], record.worst)
+    return values
+
+
+def _confirm(record: Record, evaluator: Evaluator) -> None:
+    places = record.front_trials
+    candidates = record.candidates
+    chosen = Candidates(candidates.digits[places], {name: values[places] for name, values in candidates.gpu.items()})
+    if len(places) and (exact := evaluator.confirmed(chosen)) is not None:
+        record.replace(places, exact)

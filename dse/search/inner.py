@@ -1,0 +1,250 @@
+"""Trials that choose a GPU: its schedules are swept, and the GPU stands for its fastest ones.
+
+A trial's latency is the sum over the problems of the fastest schedule's, of the whole space; other costs are those of
+the same schedules. A GPU that breaks a limit on its own quantities is not swept.
+
+With a shortlist, a few GPUs of the ranges are swept at first (`SEEDS`), and the best schedules of each make a list; a
+trial's latency is then that of the list's best, which is never faster than the space's. In the end the GPUs on the
+front are swept, so that what is reported of them is exact.
+"""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..columns import in_order
+from ..errors import UserError
+from ..job import SweepJob, as_float32
+from ..rows import as_numbers, table
+from ..schedule_set import DECIDES_WHAT_FITS, ScheduleSet, fitting, listed
+from ..tuning import tune
+from .candidates import Candidates, SearchSpace
+from .evaluate import Evaluated, compiled_batch
+from .goals import PREFIX, SUMS, Goals
+from .machines import Machines, rows_of, stacked
+from .moves import ends, place_in
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MODES = ("sweep", "shortlist")
+SEEDS = 9  # GPUs that are swept for a shortlist
+OF_EACH = 48  # schedules that each of them, and each problem, gives
+MANY_SMS = 2**20
+MOST_CORNERS = 64
+KEPT = 20_000
+
+
+class InnerEvaluator:
+    """Sweeps the schedules of every candidate's GPU; see `dse.search.evaluate.Evaluator`.
+
+    Args:
+        job: the space, and the GPU as it is.
+        problems: one or several, and how often each counts.
+        weights: how often.
+        space: the GPU's numbers that are searched.
+        goals: objectives and limits.
+        machines: the GPUs.
+        shortlist: whether a list of schedules stands for the space; see above.
+
+    Raises:
+        UserError: no schedule can run on any of the GPUs.
+    """
+
+    def __init__(
+        self,
+        job: SweepJob,
+        problems: Sequence[Any],
+        weights: Sequence[float],
+        space: SearchSpace,
+        goals: Goals,
+        machines: Machines,
+        shortlist: bool = False,
+    ) -> None:
+        self._job, self._problems, self._weights = job, list(problems), np.asarray(weights, float)
+        self._goals, self._machines = goals, machines
+        self._records = [as_float32(problem.arrays()) for problem in problems]
+        self.schedules = fitting(job.space, problems, [any_sms(gpu) for gpu in corner_gpus(space, machines)])
+        self._spent = 0
+        self._found: dict[bytes, list[dict[str, int]]] = {}
+        self._list = self._shortlist(space) if shortlist else None
+
+    def __call__(self, candidates: Candidates) -> Evaluated:
+        """See `Evaluator`."""
+        return self._evaluated(candidates, self._list or self.schedules)
+
+    def confirmed(self, candidates: Candidates) -> Evaluated | None:
+        """What the candidates cost by a sweep of the whole space; None where that is what was told before."""
+        return self._evaluated(candidates, self.schedules) if self._list else None
+
+    def notes(self, evaluated: Evaluated) -> list[dict[str, Any]]:
+        """See `Evaluator`: the schedules that were found, and what finding them took."""
+        names = self._index_names()
+        indices = np.stack([evaluated.columns[name] for name in names], axis=1).tolist()
+        each = evaluated.evaluations // max(len(indices), 1)
+        return [{"index": own, "evaluations": each} for own in indices]
+
+    def recalled(self, candidates: Candidates, notes: Sequence[Mapping[str, Any]]) -> Evaluated:
+        """See `Evaluator`."""
+        wanted = np.array([note["index"] for note in notes], np.int64).reshape(len(notes), len(self._problems)).T
+        place = np.minimum(np.searchsorted(self.schedules.index, wanted), len(self.schedules) - 1)
+        columns = self._costs(self.schedules, place, self._machines.records(candidates))
+        columns |= self._machines.quantity_columns(candidates)
+        values, swept = self._goals.values(columns), self._within(columns, len(candidates))
+        values[~swept] = np.inf
+        spent = sum(int(note.get("evaluations", 0)) for note in notes)
+        return Evaluated(columns, values, self._goals.violations(columns), spent)
+
+    def tuned(self, digits: np.ndarray, numbers: np.ndarray) -> list[dict[str, int]]:
+        """The schedules found on a GPU that was evaluated last, one a problem."""
+        return self._found[numbers.tobytes()]
+
+    def rows(self, candidates: Candidates, columns: Mapping[str, np.ndarray]) -> "pd.DataFrame":
+        """See `Evaluator`: of one problem the columns of `dse.rows.evaluate_rows` for the fastest schedule; of several
+        the sums, and `index NAME` and `latency_s NAME` of each."""
+        import pandas as pd
+
+        own = {name: values for name, values in columns.items() if not name.startswith(PREFIX)}
+        if len(self._problems) > 1:
+            return pd.DataFrame(own)
+        index = own.pop("index")
+        return table(self._job.space, [int(at) for at in index], own)
+
+    def _evaluated(self, candidates: Candidates, schedules: ScheduleSet) -> Evaluated:
+        columns = self._machines.quantity_columns(candidates)
+        swept = self._within(columns, len(candidates))
+        gpus = [gpu for gpu, wanted in zip(self._machines.records(candidates), swept, strict=True) if wanted]
+        rows = [(problem, gpu) for problem in self._problems for gpu in gpus]
+        evaluations, self._spent = self._spent, 0
+        blank = {name: np.zeros(len(candidates), values.dtype) for name, values in self._blank().items()}
+        blank["latency_s"][:] = np.inf
+        if rows:
+            found = tune(schedules, rows)
+            evaluations += found.evaluations + len(rows)
+            place = found.place.reshape(len(self._problems), len(gpus))
+            self._remember(candidates.numbers[swept], schedules, place)
+            for name, values in self._costs(schedules, place, gpus).items():
+                blank[name][swept] = values
+        columns = blank | columns
+        values = self._goals.values(columns)
+        values[~swept] = np.inf
+        return Evaluated(columns, values, self._goals.violations(columns), evaluations)
+
+    def _remember(self, numbers: np.ndarray, schedules: ScheduleSet, place: np.ndarray) -> None:
+        if len(self._found) > KEPT:
+            self._found.clear()
+        per_problem = [schedules.schedules(own) for own in place]
+        for at, row in enumerate(numbers):
+            self._found[np.asarray(row, float).tobytes()] = [own[at] for own in per_problem]
+
+    def _within(self, columns: Mapping[str, np.ndarray], count: int) -> np.ndarray:
+        """Whether a GPU keeps to the limits on its own quantities."""
+        kept = np.ones(count, bool)
+        for limit in self._goals.limits:
+            if PREFIX + limit.name in columns:
+                kept &= columns[PREFIX + limit.name] <= limit.most
+        return kept
+
+    def _blank(self) -> dict[str, np.ndarray]:
+        if not hasattr(self, "_kinds"):
+            one = self._costs(self.schedules, np.zeros((len(self._problems), 1), np.int64), [self._machines.gpu])
+            self._kinds = {name: values[:0] for name, values in one.items()}
+        return self._kinds
+
+    def _costs(self, schedules: ScheduleSet, place: np.ndarray, gpus: Sequence[Any]) -> dict[str, np.ndarray]:
+        """Columns of the schedules at int64[problems, gpus] places."""
+        size = 1 << max(len(gpus) - 1, 0).bit_length()
+        machines = stacked(gpus, size)
+        per_problem = []
+        for record, own in zip(self._records, place, strict=True):
+            fields = schedules.fields(own)
+            padded = {name: np.resize(values.astype(np.float32), size) for name, values in fields.items()}
+            costs = in_order(compiled_batch(self._job.model, True)(padded, record, machines))
+            columns = {name: np.asarray(values)[: len(gpus)] for name, values in costs.items()}
+            per_problem.append(as_numbers(fields | columns, fields) | {"index": self._index(schedules, own)})
+        return per_problem[0] if len(per_problem) == 1 else self._summed(per_problem)
+
+    def _index_names(self) -> list[str]:
+        if len(self._problems) == 1:
+            return ["index"]
+        return [f"index {problem.shape}" for problem in self._problems]
+
+    def _index(self, schedules: ScheduleSet, place: np.ndarray) -> np.ndarray:
+        """Indices in the space; those of a list are looked up."""
+        return self._list_index[schedules.index[place]] if schedules is self._list else schedules.index[place]
+
+    def _summed(self, per_problem: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+        columns: dict[str, np.ndarray] = {}
+        for name in SUMS:
+            if name in per_problem[0]:
+                columns[name] = sum(  # pyright: ignore[reportArgumentType]
+                    weight * own[name].astype(np.float64)
+                    for weight, own in zip(self._weights, per_problem, strict=True)
+                )
+        reasons = np.stack([own["reason"] for own in per_problem])
+        columns["reason"] = reasons[(reasons != 0).argmax(axis=0), np.arange(reasons.shape[1])]
+        for name, problem, own in zip(self._index_names(), self._problems, per_problem, strict=True):
+            columns |= {name: own["index"], f"latency_s {problem.shape}": own["latency_s"]}
+        return columns
+
+    def _shortlist(self, space: SearchSpace) -> ScheduleSet:
+        best = []
+        for record in seed_gpus(space, self._machines):
+            for problem in self._records:
+                latency_s = self.schedules.values(problem, record)[0]
+                self._spent += len(latency_s)
+                most = min(OF_EACH, len(latency_s))
+                near = np.argpartition(latency_s, most - 1)[:most]
+                best.append(near[np.isfinite(latency_s[near])])
+        places = np.unique(np.concatenate(best))
+        if not len(places):
+            raise UserError(
+                f"no schedule of the space {self._job.space.name} can run: widen the space or the GPU's axes"
+            )
+        self._list_index = self.schedules.index[places]
+        return listed(self.schedules.fields(places), self._job.space.kernel)
+
+
+def corner_gpus(space: SearchSpace, machines: Machines) -> list[Any]:
+    """GPUs at the ends of the axes that decide what fits, in every combination: what fits a GPU between fits one."""
+    middle = {axis.name: float(place_in(axis, np.array([0.5]))[0]) for axis in space.gpu}
+    base = machines.record(middle)
+    deciding = [
+        axis
+        for axis in space.gpu
+        if any(_resources(machines.record({**middle, axis.name: end})) != _resources(base) for end in ends(axis))
+    ]
+    if 2 ** len(deciding) > MOST_CORNERS:
+        raise UserError(
+            f"{len(deciding)} GPU axes decide what fits: at most {MOST_CORNERS.bit_length() - 1} with --inner"
+        )
+    corners = itertools.product(*(ends(axis) for axis in deciding))
+    names = [axis.name for axis in deciding]
+    return [base, *(machines.record({**middle, **dict(zip(names, corner, strict=True))}) for corner in corners)]
+
+
+def seed_gpus(space: SearchSpace, machines: Machines) -> list[Any]:
+    """A few GPUs spread over the ranges, the middle and the two ends of all among them."""
+    shares = np.zeros((SEEDS, len(space.gpu)))
+    shares[0], shares[1], shares[2] = 0.5, 0.0, 1.0
+    golden = 0.5 ** (
+        1.0 / (1 + np.arange(len(space.gpu)))
+    )  # an additive recurrence spreads any number of points evenly
+    shares[3:] = (0.5 + np.arange(1, SEEDS - 2)[:, None] * golden) % 1.0
+    numbers = {axis.name: place_in(axis, shares[:, at]) for at, axis in enumerate(space.gpu)}
+    rows = rows_of(Candidates(np.zeros((SEEDS, 0), np.int64), numbers))
+    return [machines.record(row) for row in rows]
+
+
+def any_sms(gpu: Any) -> Any:
+    """A GPU with so many SMs that no schedule is left out for their number."""
+    usable = np.where(np.asarray(gpu.cluster_sms) > 0, MANY_SMS, 0).astype(np.float32)
+    return replace(gpu, sm_count=np.float32(MANY_SMS), cluster_sms=usable)
+
+
+def _resources(gpu: Any) -> list[bytes]:
+    names = [name for name in DECIDES_WHAT_FITS if name not in ("mma", "sm_count", "cluster_sms")]
+    return [np.asarray(getattr(gpu, name), np.float32).tobytes() for name in names]
