@@ -91,7 +91,7 @@ def run_sweep(
         seconds = clock.finish(state)
         result = _result(job, state, seconds, state.settled - begun.settled, runs, folder, admission)
         if folder:
-            if not done.missing(job.start, job.end):
+            if not begun.missing(job.start, job.end):
                 result = replace(result, **folder.how_it_went())
             folder.finish(result, state)
     return result

@@ -75,7 +75,7 @@ def test_bounds_are_below_every_schedule_of_a_block() -> None:
     from dse.rows import evaluate_rows
 
     for shape, gpu in (("4096x4096x512", "h200_sxm"), ("64x8192x8192", "b200_sxm")):
-        objectives = ("latency_s", "ddr_bytes", "l2_bytes", "l15_bytes", "smem_bytes")
+        objectives = ("latency_s", "ddr_bytes", "l2_bytes", "smem_bytes")
         job = make_job(ask(shape, gpu=gpu), preset="quick", objectives=objectives)
         bounds, length = bounding_job(job)
         blocks = np.random.default_rng(0).choice(bounds.space.size, 300, replace=False)
