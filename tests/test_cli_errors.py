@@ -80,7 +80,7 @@ def test_bad_choices(words, texts, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["--sampler", "tep"], "unknown sampler 'tep'; known: nsga2, random, tpe; did you mean 'tpe'?"),
+        (["--sampler", "tep"], "nsga3, qmc, random, tpe; did you mean 'tpe'?"),
         (["--gpu-axis", "sm_count"], "--gpu-axis sm_count: write FIELD=FROM:TO"),
         (["--gpu-axis", "l2_capacity_bytes=2e8:3e7"], "the range 2e+08 to 3e+07 is empty"),
         (["--gpu-axis", "l2_capacity_bytes=2e8:3e8:lg"], "the scale 'lg' is unknown"),
