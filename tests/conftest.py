@@ -14,7 +14,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a job in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def local_ray():
     import ray
 

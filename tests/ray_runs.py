@@ -1,7 +1,9 @@
 """What tests of Ray share: a kernel whose chunks take equal time, processes that are left, a simulated cluster."""
 
 import os
+import signal
 import time
+import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +20,7 @@ class SlowKernel(FakeKernel):
     """Sleeps in every chunk: all chunks then take one time, whatever else the machine does."""
 
     chunk_s: float = CHUNK_S
+    deadly_but_for: int = 0  # ends every other process than this one; 0: none
 
     def cost(self, problem: Any, schedule: Any, gpu: Any) -> Any:
         import jax
@@ -27,29 +30,36 @@ class SlowKernel(FakeKernel):
         return type(found)(**{**vars(found), "latency_s": found.latency_s + late})
 
     def _sleep(self, _: Any) -> Any:
+        if self.deadly_but_for not in (0, os.getpid()):
+            os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(self.chunk_s)
         return np.float32(0.0)
 
 
 @contextmanager
-def cluster(nodes: int):
-    """Ray with that many nodes of one CPU, all on this machine, and this process connected to it."""
+def cluster(nodes: int, gpus_of_head: int = 0):
+    """Ray with that many nodes of one CPU, all on this machine, and this process connected to it. Its head has none."""
     import ray
     from ray.cluster_utils import Cluster
 
     from dse.executors.ray_session import import_ray
 
     import_ray()
-    simulated = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "object_store_memory": 80 * 2**20})
-    try:
-        for _ in range(nodes):
-            simulated.add_node(num_cpus=1, object_store_memory=80 * 2**20, wait=False)
-        simulated.wait_for_nodes()
-        ray.init(address=simulated.address, log_to_driver=False, logging_level="CRITICAL")
-        yield simulated
-    finally:
-        ray.shutdown()
-        simulated.shutdown()
+    small = {"object_store_memory": 80 * 2**20, "include_dashboard": False}
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "os.fork")
+        head = {"num_cpus": 0, "num_gpus": gpus_of_head, **small}
+        simulated: Any = Cluster(initialize_head=True, head_node_args=head)
+        simulated.small = small
+        try:
+            for _ in range(nodes):
+                simulated.add_node(num_cpus=1, wait=False, **small)
+            simulated.wait_for_nodes()
+            ray.init(address=simulated.address, log_to_driver=False, logging_level="CRITICAL")
+            yield simulated
+        finally:
+            ray.shutdown()
+            simulated.shutdown()
 
 
 def processes_of(mark: str) -> list[int]:

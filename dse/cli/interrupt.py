@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
+from ..errors import UserError
 from . import EXIT_INTERRUPTED
 
 GRACE_S = 1.5
@@ -114,13 +115,15 @@ class Watched:
 
 @contextmanager
 def keeps(executor: Watched, folder: Path, how_to_go_on: str) -> Iterator[None]:
-    """Within the block, the executor's state is saved before Ctrl-C ends the process.
+    """Within the block, the executor's state is saved before Ctrl-C ends the process, and an error that ends the run
+    (a full disk, a Ray that was lost) says how to go on.
 
     Args:
         executor: whose state is worth keeping.
         folder: of the run.
         how_to_go_on: the command that resumes it.
     """
+    from ..run_files import STATE_FILE
 
     def last_words() -> str:
         return message(folder if executor.save(folder) else None, how_to_go_on)
@@ -128,6 +131,11 @@ def keeps(executor: Watched, folder: Path, how_to_go_on: str) -> Iterator[None]:
     _on_end.append(last_words)
     try:
         yield
+    except UserError as error:
+        if executor.state is None or not (folder / STATE_FILE).exists():
+            raise
+        kept = f"what is finished is kept in {folder}. To go on:\n  {how_to_go_on}"
+        raise UserError(f"{error}; {kept}") from error
     finally:
         _on_end.remove(last_words)
 

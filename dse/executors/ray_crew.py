@@ -139,8 +139,8 @@ class Crew:
             started = self._ray.get(reference)
         except self._ray.exceptions.RayTaskError as error:
             raise _cause(error) from None
-        except self._ray.exceptions.RayActorError as error:
-            self._count_loss(None, f"workers cannot start: {' '.join(str(error).split())}")
+        except self._ray.exceptions.RayActorError:
+            self._count_loss(None)
             self.vacant += 1
             return False
         try:
@@ -192,9 +192,7 @@ class Crew:
         self.ready.remove(worker)
         self.vacant += 1
         self._notice(f"a worker is lost ({worker.place}): its work is done again, nothing else is")
-        start, stop = task
-        why = f"the range {start} to {stop} has ended {MAX_LOSSES} workers (killed, out of memory, or a crash of jax)"
-        self._count_loss(task, why)
+        self._count_loss(task)
         return lost
 
     def dismiss(self) -> None:
@@ -213,10 +211,14 @@ class Crew:
         if started.machine is not None:
             self._admit(started.machine)
 
-    def _count_loss(self, task: Range | None, why: str) -> None:
+    def _count_loss(self, task: Range | None) -> None:
         self._losses[task] += 1
-        if self._losses[task] >= MAX_LOSSES + (self._plan.workers if task is None else 0):
-            raise UserError(why)
+        losses = self._losses[task]
+        why = "(killed, out of memory, or a crash of jax)"
+        if task is None and losses >= MAX_LOSSES + self._plan.workers:
+            raise UserError(f"{losses} workers have ended as they started {why}: fewer may fit, with --workers")
+        if task is not None and losses >= MAX_LOSSES:
+            raise UserError(f"the range {task[0]} to {task[1]} of the index has ended {losses} workers {why}")
 
 
 def _cause(error: Any) -> BaseException:

@@ -4,6 +4,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 import warnings
@@ -24,8 +25,6 @@ SHUTDOWN_S = 5.0
 QUIET = {
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",  # under `uv run` every worker would rebuild its environment
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    "RAY_BACKEND_LOG_LEVEL": "error",  # its warnings would stand between our lines
-    "RAY_DEDUP_LOGS": "0",
 }
 
 
@@ -94,14 +93,10 @@ class Session:
         what = "the local Ray" if self.started else f"the Ray cluster at {':'.join(map(str, self._doors[0]))}"
         return RayLostError(f"{what} has ended (killed, or out of memory?) while it swept")
 
-    def close(self, lost: bool) -> None:
-        """Ends what was started, all processes of it."""
-        if lost:
-            _shutdown_soon()
-            if self.started:
-                _end_workers_of(self._raylets)
-        elif self.started:
-            import_ray().shutdown()
+    def clear_up(self) -> None:
+        """Ends what is left of a Ray that was lost."""
+        _shutdown_soon()
+        _end_workers_of(self._raylets)
 
 
 @contextmanager
@@ -117,24 +112,24 @@ def ray_session(address: str | None, cores: int, gpus: int) -> Iterator[Session]
         RayLostError: in the block.
     """
     ray = import_ray()
+    if ray.is_initialized():
+        yield Session(ray, started=False)
+        return
     wanted = asked_address(address)
-    started = not ray.is_initialized() and wanted is None
-    if started:
-        _start_local(ray, cores, gpus)
-    elif not ray.is_initialized():
-        _join(ray, str(wanted))
-    joined = wanted is not None and not started
-    session = Session(ray, started)
-    lost = False
-    try:
-        yield session
-    except RayLostError:
-        lost = True
-        raise
-    finally:
-        session.close(lost)
-        if joined and not lost and ray.is_initialized():
-            ray.shutdown()
+    with _unsaid(ray):
+        if wanted is None:
+            _start_local(ray, cores, gpus)
+        else:
+            _join(ray, wanted)
+        session = Session(ray, started=wanted is None)
+        try:
+            yield session
+        except RayLostError:
+            session.clear_up()
+            raise
+        finally:
+            if ray.is_initialized():
+                ray.shutdown()
 
 
 def _start_local(ray: Any, cores: int, gpus: int) -> None:
@@ -172,8 +167,9 @@ def _join(ray: Any, address: str) -> None:
             failures.append(error)
 
     thread = threading.Thread(target=join, daemon=True)
-    thread.start()
-    thread.join(JOIN_S)
+    with _silenced():
+        thread.start()
+        thread.join(JOIN_S)
     if thread.is_alive():
         raise UserError(f"{where} cannot be reached (no answer within {JOIN_S:.0f} s): {fix}")
     if failures:
@@ -181,6 +177,35 @@ def _join(ray: Any, address: str) -> None:
         if "ersion mismatch" in text:
             raise UserError(f"{where} has other versions: {text}; install the same on all nodes") from None
         raise UserError(f"{where} cannot be joined ({text}): {fix}") from None
+
+
+@contextmanager
+def _unsaid(ray: Any) -> Iterator[None]:
+    """Within the block Ray's reports (a node that died, the last lines of its log) do not come out on standard output,
+    where JSON may be expected; what matters of them is said by the sweep."""
+    module = ray._private.worker
+    before = getattr(module, "print_to_stdstream", None)
+    module.print_to_stdstream = lambda *_, **__: None
+    try:
+        yield
+    finally:
+        if before is not None:
+            module.print_to_stdstream = before
+
+
+@contextmanager
+def _silenced() -> Iterator[None]:
+    """Within the block nothing comes out on standard error: Ray's own libraries write there that they try again."""
+    sys.stderr.flush()
+    before = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
+        os.close(nowhere)
 
 
 def _host_and_port(address: str) -> tuple[str, int]:

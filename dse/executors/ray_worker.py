@@ -46,7 +46,7 @@ def worker_class() -> type:
             import sys
 
             search_path, environment, module, content = pickle.loads(payload)
-            sys.path.extend(entry for entry in search_path if entry not in sys.path)
+            sys.path[:] = [*search_path, *(entry for entry in sys.path if entry not in search_path)]
             os.environ.update(environment)
             try:
                 worker = importlib.import_module(module).RangeWorker
@@ -81,7 +81,7 @@ class RangeWorker:
     """
 
     def start(self, content: bytes) -> Started:
-        """Binds the process to a core, sets jax up, and says on what it computes, or why it cannot."""
+        """Binds the process to a core, sets jax up, compiles, and says on what it computes, or why it cannot."""
         pin_to_a_free_core()  # before anything imports jax
         place = f"{socket.gethostname()}, process {os.getpid()}"
         expected, kernel_hash, packed = pickle.loads(content)
@@ -102,6 +102,7 @@ class RangeWorker:
         self._job: SweepJob = job
         self._sink: PartSink | None = sink
         self._runner = ChunkRunner(job, device, everything=sink is not None)
+        self._runner.compile()
         self._keeper = BoundsKeeper(job)
         self._seen = SweepState.empty(job)
         self._found = SweepState.empty(job)

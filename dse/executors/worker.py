@@ -56,6 +56,12 @@ class ChunkRunner:
         for part in self._parts:
             yield from cut(max(start, part.start), min(stop, part.stop), self.lanes, max(start, part.start))
 
+    def compile(self) -> None:
+        """Compiles what the first chunk needs; else that happens when it runs."""
+        job = self._job
+        start, stop = next(self.chunks(job.start, job.end))
+        self.run(start, stop, BoundsKeeper(job).bounds, Collector(job))
+
     def run(self, start: int, stop: int, bounds: Bounds, collector: Collector) -> Evaluated:
         """Evaluates one of `chunks` and adds the outcome to the collector."""
         part = next(part for part in self._parts if part.start <= start < part.stop)
