@@ -29,7 +29,6 @@ FIRST_STEP = 0.3  # as a share of a range
 SMALLEST_STEP = 0.005
 AT_ONCE = 4  # starts under way
 NEIGHBOURS = 6  # schedules tried at once
-FIRST_ROUNDS, ROUNDS = 4, 1  # of neighbours: for a start without a known schedule, and between steps
 TRIES = 20  # steps from the best so far before it counts as worked out
 STALLS = 2  # turns in a row without a better point that end a start
 AT_LIMIT = 0.98
@@ -138,14 +137,13 @@ class GradientSearcher:
         numbers = self._within(shares)
         here = (digits, numbers)
         told = (yield [here])[0]
-        stalls, step, rounds = 0, FIRST_STEP, FIRST_ROUNDS if known is None else ROUNDS
+        stalls, step = 0, FIRST_STEP
         while stalls < STALLS and step > SMALLEST_STEP:
             before = self._score(told, weights)
-            for _ in range(rounds if self._space.schedules else 0):
+            if self._space.schedules:
                 points = self._neighbours(here)
                 answers = yield points
                 here, told = self._better(here, told, points, answers, weights)
-            rounds = ROUNDS
             points = self._steps(here, step, weights)
             if points:
                 answers = yield points

@@ -1,6 +1,7 @@
 """Optuna's samplers as a searcher: ask and tell in batches, infeasible candidates as a constraint."""
 
 import contextlib
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -50,7 +51,9 @@ class OptunaSearcher:
                 continue
             for name, amount in zip(self._constraints, broken, strict=True):
                 trial.set_constraint(name, float(amount))
-            self.study.tell(trial, [float(value) for value in row])
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Constraints have been set")  # CMA-ES: see `Sampler.constraints`
+                self.study.tell(trial, [float(value) for value in row])
 
     @property
     def numbers(self) -> list[int]:

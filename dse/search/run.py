@@ -108,7 +108,7 @@ def run_search(
     keeper.begin(_first_parameters(job, space, first))
     incomplete = False
     try:
-        _take_in(keeper, evaluator, record)
+        _take_in(keeper, evaluator, record, sampler)
         while record.done < trials:
             began = time.perf_counter()
             candidates = keeper.ask(min(size, trials - record.done))
@@ -116,9 +116,9 @@ def run_search(
             evaluated = evaluator(candidates)
             record.add(candidates, evaluated)
             began = time.perf_counter()
-            keeper.tell(_told(evaluated, record), evaluated.violations, evaluator.notes(evaluated))
+            keeper.tell(_told(evaluated, record, sampler), evaluated.violations, evaluator.notes(evaluated))
             record.asking_s += time.perf_counter() - began
-            _take_in(keeper, evaluator, record)
+            _take_in(keeper, evaluator, record, sampler)
             report(record.snapshot())
     except KeyboardInterrupt:
         keeper.abandon()
@@ -291,7 +291,7 @@ def _first_parameters(job: SweepJob, space: SearchSpace, first: Sequence[int]) -
     return [schedule_parameters(space.schedules, job.space.digits(index)) for index in first]
 
 
-def _take_in(keeper: Any, evaluator: Evaluator, record: Record) -> None:
+def _take_in(keeper: Any, evaluator: Evaluator, record: Record, sampler: str) -> None:
     """Trials of a file that this process has not seen."""
     found = keeper.others()
     if found is None:
@@ -299,14 +299,16 @@ def _take_in(keeper: Any, evaluator: Evaluator, record: Record) -> None:
     candidates, notes = found
     evaluated = evaluator.recalled(candidates, notes)
     record.add(candidates, evaluated)
-    keeper.learn(candidates, _told(evaluated, record), evaluated.violations)
+    keeper.learn(candidates, _told(evaluated, record, sampler), evaluated.violations)
 
 
-def _told(evaluated: Evaluated, record: Record) -> np.ndarray:
-    """Values for the searcher: what breaks a limit and was not computed for that gets the worst so far."""
+def _told(evaluated: Evaluated, record: Record, sampler: str) -> np.ndarray:
+    """Values for the searcher: what breaks a limit and was not computed for that gets the worst so far, and so does
+    whatever breaks a constraint where the sampler knows none."""
     values = evaluated.values.copy()
     broken = (evaluated.violations > 0).any(axis=1)
-    values[broken] = np.where(np.isfinite(values[broken]), values[broken], record.worst)
+    known = np.isfinite(values[broken]) & SAMPLERS[sampler].constraints
+    values[broken] = np.where(known, values[broken], record.worst)
     return values
 
 

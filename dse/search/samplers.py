@@ -22,6 +22,7 @@ class Sampler:
         options: of that class, beside the seed.
         several: whether it finds a front of several objectives.
         names: whether it chooses among names (axes without an order, lists of a GPU's numbers).
+        constraints: whether it knows constraints; where not, a candidate that breaks one is told as the worst so far.
         package: what must be installed for it beyond Optuna; "": nothing.
     """
 
@@ -30,6 +31,7 @@ class Sampler:
     options: Mapping[str, Any] | None = None
     several: bool = True
     names: bool = True
+    constraints: bool = True
     package: str = ""
 
 
@@ -43,6 +45,7 @@ SAMPLERS: dict[str, Sampler] = {
         {"with_margin": True, "warn_independent_sampling": False},
         several=False,
         names=False,
+        constraints=False,
         package="cmaes",
     ),
     "qmc": Sampler(
