@@ -53,9 +53,8 @@ def evaluate_schedules(job: SweepJob, schedules: Mapping[str, np.ndarray]) -> di
     for start in range(0, max(count, 1), ROWS):
         block = {name: values[start : start + ROWS] for name, values in arrays.items()}
         used = len(next(iter(block.values())))
-        padded = {
-            name: np.resize(values, ROWS) if used else np.ones(ROWS, np.float32) for name, values in block.items()
-        }
+        again = np.arange(ROWS) % max(used, 1)
+        padded = {name: values[again] if used else np.ones(ROWS, np.float32) for name, values in block.items()}
         costs = evaluate(padded, job.problem_arrays, job.gpu)
         blocks.append({name: np.asarray(values)[:used] for name, values in costs.items()})
     costs = in_order({name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]})

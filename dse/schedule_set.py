@@ -112,10 +112,12 @@ class ScheduleSet:
         """
         for start, group in zip(self.starts, self.groups, strict=True):
             evaluate = _compiled(self.kernel, group.constants, names, self.any_order)
+            _, blocks, block_lanes = next(iter(group.columns.values())).shape
             for call in range(group.calls):
                 columns = {name: values[call] for name, values in group.columns.items()}
-                values = evaluate(columns, group.scalars, problem, gpu)
-                first = call * len(values[0])
+                first = call * blocks * block_lanes
+                used = min(-(-(group.count - first) // block_lanes), blocks)
+                values = evaluate(columns, group.scalars, problem, gpu, np.int32(used))
                 if group.count - first < len(values[0]):
                     values = tuple(value[: group.count - first] for value in values)
                 yield start + first, values
@@ -209,22 +211,28 @@ def _lanes() -> tuple[int, int]:
 def _compiled(
     kernel: CostModel, constants: tuple[tuple[str, float], ...], names: tuple[str, ...], any_order: bool
 ) -> Any:
-    """`evaluate(columns, scalars, problem, gpu)`: values of one call; another problem or GPU does not retrace."""
+    """`evaluate(columns, scalars, problem, gpu, used)`: values of one call, infinite past the first `used` blocks, which
+    are all that is computed; another problem or GPU does not retrace."""
     import jax
     import jax.numpy as jnp
 
     model = AnyOrder(kernel) if any_order else kernel
 
-    def evaluate(columns: dict[str, Any], scalars: dict[str, Any], problem: Any, gpu: Any) -> tuple[Any, ...]:
-        def block(own: dict[str, Any]) -> tuple[Any, ...]:
-            varying = {name: values.astype(jnp.float32) for name, values in own.items()}
-            lanes = len(next(iter(varying.values())))
+    def evaluate(
+        columns: dict[str, Any], scalars: dict[str, Any], problem: Any, gpu: Any, used: Any
+    ) -> tuple[Any, ...]:
+        shape = next(iter(columns.values())).shape
+
+        def block(place: Any, values: tuple[Any, ...]) -> tuple[Any, ...]:
+            varying = {name: column[place].astype(jnp.float32) for name, column in columns.items()}
             cost = model.cost(problem, model.schedule({**varying, **scalars, **dict(constants)}), gpu)
             found = cost_columns(cost)
-            runs = jnp.broadcast_to(cost.reason == 0, (lanes,))
-            return tuple(jnp.where(runs, found[name], jnp.inf).astype(jnp.float32) for name in names)
+            runs = jnp.broadcast_to(cost.reason == 0, shape[1:])
+            own = (jnp.where(runs, found[name], jnp.inf).astype(jnp.float32) for name in names)
+            return tuple(held.at[place].set(value) for held, value in zip(values, own, strict=True))
 
-        return tuple(values.reshape(-1) for values in jax.lax.map(block, columns))
+        nothing = tuple(jnp.full(shape, jnp.inf, jnp.float32) for _ in names)
+        return tuple(values.reshape(-1) for values in jax.lax.fori_loop(0, used, block, nothing))
 
     return jit(evaluate)
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from ..errors import UserError
 from ..platform import configure_jax, usable_cores
 from ..progress import Progress, Reporter, Snapshot, reporter
+from ..rows import evaluate_schedules
 from ..run_files import claimed
-from ..schedule_set import ScheduleSet, fitting
+from ..schedule_set import ColumnGroup, ScheduleSet, fitting
 from ..tuning import Tuned, tune, tune_few
 from .columns import case_columns, part_table
 from .folder import BatchFolder
@@ -81,21 +82,40 @@ def _prepared(parts: Sequence[Part]) -> "Iterator[tuple[list[Part], ScheduleSet 
     """The parts of each space with the schedules that fit one of their GPUs; the next space's are found while this
     one's are evaluated."""
     groups = [list(group) for _, group in groupby(parts, key=lambda part: space_key(part.space))]
-    with _ahead() as pool:
-        waiting: list[Future[ScheduleSet | None]] = [pool.submit(_fitting, group) for group in groups[:1]]
+    with _ahead(1) as pool, _ahead(usable_cores()) as compiling:
+        first_of_kernel = {group[0].kernel: group[0].cases[0].job for group in reversed(groups)}
+        for job in first_of_kernel.values():
+            compiling.submit(evaluate_schedules, job, job.space.rows([0]))
+        waiting: list[Future[ScheduleSet | None]] = [pool.submit(_ready, group, compiling) for group in groups[:1]]
         for place, group in enumerate(groups):
             schedules = waiting.pop().result()
-            waiting += [pool.submit(_fitting, following) for following in groups[place + 1 : place + 2]]
+            waiting += [pool.submit(_ready, following, compiling) for following in groups[place + 1 : place + 2]]
             yield group, schedules
 
 
 @contextmanager
-def _ahead() -> Iterator[ThreadPoolExecutor]:
-    pool = ThreadPoolExecutor(1)
+def _ahead(workers: int) -> Iterator[ThreadPoolExecutor]:
+    pool = ThreadPoolExecutor(workers)
     try:
         yield pool
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _ready(parts: Sequence[Part], compiling: ThreadPoolExecutor) -> ScheduleSet | None:
+    """The schedules that fit, their functions compiled at the same time."""
+    schedules = _fitting(parts)
+    if schedules is not None:
+        list(compiling.map(lambda group: _compile(schedules, group, parts[0]), schedules.groups))
+    return schedules
+
+
+def _compile(schedules: ScheduleSet, group: ColumnGroup, part: Part) -> None:
+    """Evaluates the first block of a group."""
+    call = replace(group, columns={name: values[:1] for name, values in group.columns.items()}, count=1)
+    job = part.cases[0].job
+    for _ in replace(schedules, groups=(call,)).chunks(job.problem_arrays, job.gpu):
+        pass
 
 
 def _fitting(parts: Sequence[Part]) -> ScheduleSet | None:
