@@ -80,7 +80,6 @@ def make_reporter(mode: str, stream: TextIO | None = None) -> Reporter:
     Raises:
         UserError: another mode.
     """
-    mode = "none" if mode == "quiet" else mode
     if mode not in MODES:
         raise unknown("progress", mode, MODES)
     where = stream or sys.stderr
