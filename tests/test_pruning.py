@@ -22,6 +22,7 @@ CASES = [
     ("gemm", "8192x512x256", "b200_sxm", {"tile_n": [64, 256], "stages": [2, 4], "split_k": 1, "sms_free": 0}, PAIRS),
     ("gemm", "1000x1000x1000", "a100_sxm", {"tile_m": 128, "tile_n": [64, 128], "stages": [2, 3]}, PAIRS),
     ("gemm_epilogue", "512x4096x2048", "h200_sxm", NARROW, ("latency_s",)),
+    ("grouped_gemm", "512x4096x2048x8x2", "h100_sxm", {"tile_m": 64, "tile_n": [32, 128], "stages": [3, 4]}, PAIRS),
     ("dequant_gemm", "16x8192x8192", "h100_sxm", {"tile_n": [64, 128], "stages": [3, 4], "split_k": [1, 4]}, PAIRS),
 ]  # fmt: skip
 

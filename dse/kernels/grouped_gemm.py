@@ -161,6 +161,7 @@ KERNELS = (
         GroupedGemmProblem,
         "jaxmodel.kernels.grouped_gemm_types:GroupedGemmSchedule",
         "jaxmodel.kernels.grouped_gemm:cost",
+        open_fields=("raster_along_n", "swizzle"),
         compared="a few published rates (dse validate grouped_gemm)",
     ),
 )

@@ -62,6 +62,8 @@ def grouped_traffic(
 ) -> Traffic:
     """Bytes and hit shares of the operand loads; `a` below is A (rows of tokens), `b` the experts' weights.
 
+    With `schedule.swizzle` None: what no launch order exceeds, as in `gemm_traffic.operand_traffic`.
+
     Args:
         group: for the rows of a tile, or of a pair's.
         col_blocks: tiles along n, or pairs.
@@ -80,23 +82,29 @@ def grouped_traffic(
     b_block = problem.n / col_blocks * depth * (b_fetched + b_scale_bytes)
 
     capacity = gpu.l2_capacity_bytes * gpu.l2_effective_ratio
-    walk = panel_walk(
-        jnp.where(swapped, col_blocks, group.blocks_each),
-        jnp.where(swapped, group.blocks_each, col_blocks),
-        schedule.raster_along_n,
-        schedule.swizzle,
-        jnp.where(swapped, b_block, a_block),
-        jnp.where(swapped, a_block, b_block),
-    )
-    out_bytes = group.rows * problem.n / (group.blocks * col_blocks) * problem.out_bytes
-    matrices = jnp.maximum(group.blocks / group.blocks_each, 1.0)
-    hits = l2_hits(walk, matrices, slots / pair, steps, out_bytes, capacity, jnp.asarray(gpu.l2_ways))
-    a_hit, a_cold = jnp.where(swapped, hits.cols, hits.rows), 1.0 / col_blocks
-    b_hit = jnp.where(swapped, hits.rows, hits.cols)
-
-    # of B's requests that could hit in an expert of the mean size, the share that does, over those that can
-    again = jnp.maximum(group.blocks_each - 1.0, 1.0) / group.blocks_each
-    reused = jnp.where(group.blocks_each > 1.5, jnp.minimum(b_hit / again, 1.0), 1.0)
+    a_cold = 1.0 / col_blocks
+    if schedule.swizzle is None:
+        a_hit, reused = 1.0 - a_cold, 1.0
+        l15_hit = jnp.where(gpu.l15_capacity_bytes > 0, 1.0, 0.0)
+    else:
+        walk = panel_walk(
+            jnp.where(swapped, col_blocks, group.blocks_each),
+            jnp.where(swapped, group.blocks_each, col_blocks),
+            schedule.raster_along_n,
+            schedule.swizzle,
+            jnp.where(swapped, b_block, a_block),
+            jnp.where(swapped, a_block, b_block),
+        )
+        out_bytes = group.rows * problem.n / (group.blocks * col_blocks) * problem.out_bytes
+        matrices = jnp.maximum(group.blocks / group.blocks_each, 1.0)
+        hits = l2_hits(walk, matrices, slots / pair, steps, out_bytes, capacity, jnp.asarray(gpu.l2_ways))
+        a_hit = jnp.where(swapped, hits.cols, hits.rows)
+        b_hit = jnp.where(swapped, hits.rows, hits.cols)
+        # of B's requests that could hit in an expert of the mean size, the share that does, over those that can
+        again = jnp.maximum(group.blocks_each - 1.0, 1.0) / group.blocks_each
+        reused = jnp.where(group.blocks_each > 1.5, jnp.minimum(b_hit / again, 1.0), 1.0)
+        group_clusters = jnp.maximum(gpu.l15_group_sms / pair, 1.0)
+        l15_hit = l15_share(walk, slots / pair, steps, sms / pair, group_clusters, gpu.l15_capacity_bytes, gpu.l15_ways)
     b_hit = reused * jnp.clip(1.0 - group.experts / group.blocks, 0.0, 1.0)
 
     touched = problem.tokens * problem.k * (problem.a_bytes + a_scale_bytes)
@@ -108,8 +116,6 @@ def grouped_traffic(
 
     block_bytes = a_block + b_block
     l2_hit = jnp.clip((a_block * a_hit + b_block * b_hit) / block_bytes, 0.0, 1.0)
-    group_clusters = jnp.maximum(gpu.l15_group_sms / pair, 1.0)
-    l15_hit = l15_share(walk, slots / pair, steps, sms / pair, group_clusters, gpu.l15_capacity_bytes, gpu.l15_ways)
     return Traffic(
         step_bytes=block_bytes / pair, l15_hit=jnp.minimum(l15_hit, l2_hit), l2_hit=l2_hit, workspace_miss=0.0
     )
