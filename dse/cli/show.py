@@ -68,11 +68,6 @@ def _cost_cells(place: str, row: Mapping[Any, Any], level: float) -> dict[str, s
     }
 
 
-def say(line: str) -> None:
-    """A line on standard error, at once: what is being done."""
-    print(line, file=sys.stderr, flush=True)
-
-
 def print_json(content: Any) -> None:
     """One JSON document on standard output; numbers that JSON lacks become null."""
     json.dump(plain(content), sys.stdout, indent=1, allow_nan=False)

@@ -10,6 +10,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from ..text import table
+from .options import add_output, say_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,19 +30,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--implementation", action="append", help="only this implementation (may be repeated)")
     parser.add_argument("--table", metavar="FILE", help="measured latencies; default: the packaged sample")
     parser.add_argument("--part", default="report", help="which part is judged: report or fit (default: report)")
-    parser.add_argument("--json", action="store_true", help="the answer as JSON on standard output")
+    add_output(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Validates; prints a line an implementation, then by latency, then the published throughputs."""
     from ..platform import configure_jax
     from ..validation.attention import published_fa3, validate_attention
-    from .show import print_json, say
+    from .show import print_json
 
     given = arguments.gpu
     files = None if given is None else {name: file or name for name, _, file in (text.partition("=") for text in given)}
     configure_jax()
-    results = validate_attention(files, arguments.table, arguments.part, arguments.implementation, progress=say)
+    results = validate_attention(
+        files, arguments.table, arguments.part, arguments.implementation, progress=say_of(arguments)
+    )
     published = published_fa3()
     if arguments.json:
         print_json(_document(arguments.part, results, published))

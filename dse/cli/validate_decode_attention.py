@@ -11,6 +11,8 @@ head dim (MLA: of heads and batch). The roofline's three rates are fitted on the
 import argparse
 from typing import TYPE_CHECKING
 
+from .options import add_output, say_of
+
 if TYPE_CHECKING:
     from ..validation.decode_attention import DecodeValidation
 
@@ -21,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--part", default="judge", help="judge or fit (default: judge)")
     parser.add_argument("--gpu", action="append", metavar="NAME", help="only this GPU (may be repeated)")
     parser.add_argument("--kernel", action="append", metavar="NAME", help="only this kernel (may be repeated)")
-    parser.add_argument("--json", action="store_true", help="the answer as JSON on standard output")
+    add_output(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -29,11 +31,11 @@ def run(arguments: argparse.Namespace) -> int:
     from ..platform import configure_jax
     from ..validation.decode_attention import pooled, validate_decode_attention
     from ..validation.decode_measured import TABLES
-    from .show import print_json, say
+    from .show import print_json
 
     configure_jax()
     tables = arguments.table or list(TABLES)
-    results = validate_decode_attention(tables, arguments.part, arguments.gpu, arguments.kernel, say)
+    results = validate_decode_attention(tables, arguments.part, arguments.gpu, arguments.kernel, say_of(arguments))
     there = [table for table in TABLES if any(result.table == table for result in results)]
     if arguments.json:
         print_json(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..content.files import home_expanded
 from ..errors import UserError, unknown
+from .options import add_output, say_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--figure", metavar="FILE", help="predicted over measured, a panel a GPU: .png, .svg or .pdf")
     parser.add_argument("--out", metavar="FILE", help="the rows with their predictions: .parquet or .csv")
-    parser.add_argument("--json", action="store_true", help="the answer as JSON on standard output")
+    add_output(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -66,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ..validation.error_figure import draw_errors
     from ..validation.validate import all_rows, validate_gemm
     from . import validation_text
-    from .show import print_json, say
+    from .show import print_json
 
     figure = check_figure_path(arguments.figure) if arguments.figure is not None else None
     configure_jax()
@@ -79,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
         dtypes=arguments.dtype,
         source=arguments.source,
         same_split=arguments.same_split,
-        progress=say,
+        progress=say_of(arguments),
     )
     if figure is not None:
         draw_errors(results, figure)
@@ -134,7 +135,7 @@ def _speedup(arguments: argparse.Namespace, files: dict[str, str] | None, out: P
     from ..platform import configure_jax
     from ..validation.speedup import speedup_gemm
     from . import validation_text
-    from .show import print_json, say
+    from .show import print_json
 
     configure_jax()
     found = speedup_gemm(
@@ -148,7 +149,7 @@ def _speedup(arguments: argparse.Namespace, files: dict[str, str] | None, out: P
         dtypes=arguments.dtype,
         source=arguments.source,
         same_split=arguments.same_split,
-        progress=say,
+        progress=say_of(arguments),
     )
     if out is not None:
         _write(found.rows, out)

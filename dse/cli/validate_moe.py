@@ -13,6 +13,8 @@ import argparse
 import itertools
 from typing import TYPE_CHECKING
 
+from .options import add_output, say_of
+
 if TYPE_CHECKING:
     from ..validation.latency_errors import Errors
     from ..validation.moe import MoeValidation
@@ -36,14 +38,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--part", default=PART, help=f"which part of the table is judged: fit, report or all (default: {PART})"
     )
-    parser.add_argument("--json", action="store_true", help="the answer as JSON on standard output")
+    add_output(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Validates; prints a line a GPU and implementation, all together, then by measured latency."""
     from ..platform import configure_jax
     from ..validation.moe import pooled, validate_moe
-    from .show import print_json, say
+    from .show import print_json
 
     configure_jax()
     gpus = None
@@ -51,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
         gpus = {name: file or name for name, _, file in (text.partition("=") for text in arguments.gpu)}
     implementations = None if arguments.implementation is None else tuple(arguments.implementation)
     part = None if arguments.part == "all" else arguments.part
-    results = validate_moe(arguments.table, part, gpus, implementations, progress=say)
+    results = validate_moe(arguments.table, part, gpus, implementations, progress=say_of(arguments))
     together = pooled(results)
     if arguments.json:
         document = [result.to_dict() for result in results]
