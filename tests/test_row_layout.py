@@ -1,6 +1,7 @@
 """All rows of a sweep: the columns there are and those that are chosen, the same values whoever reads them."""
 
 import dataclasses
+import resource
 
 import duckdb
 import numpy as np
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from dse.axis import Axis
 from dse.errors import UserError
+from dse.parts import PartFolder
 from dse.row_layout import RowLayout, chosen_columns, column_names, digits_of_run, needed_columns
 from dse.rows import evaluate_rows
 from dse.store import row_writer
@@ -159,6 +161,22 @@ def test_duckdb_pandas_and_pyarrow_read_every_row_alike(tmp_path):
     assert by_arrow.schema.field("pipeline").metadata[b"description"] == b"axis pipeline of the space"
     counted = dict(duckdb.sql(f"select reason_name, count(*) from '{path}' group by all").fetchall())
     assert counted == by_pandas["reason_name"].value_counts().to_dict()
+
+
+def test_a_disk_that_is_full_leaves_no_part_of_a_part(tmp_path):
+    space = dataclasses.replace(fake_space(), axes=(Axis.of("tile", range(1000)), Axis.of("order", range(1000))))
+    noise = np.random.default_rng(0).random(2**17).astype(np.float32)
+    columns = {"tile": np.zeros(2**17, np.int32), "latency_s": noise}
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, before[1]))  # no file may grow past it
+    try:
+        with pytest.raises(UserError, match=r"cannot write .*rows-0+\.parquet: .* make room or choose another folder"):
+            with PartFolder(tmp_path, space, {}).part(0) as part:
+                for _ in range(4):
+                    part.add(columns)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not list(tmp_path.iterdir())
 
 
 def test_files_of_rows_and_of_the_best_are_one_table(tmp_path):
