@@ -167,13 +167,17 @@ def test_a_disk_that_is_full_leaves_no_part_of_a_part(tmp_path):
     space = dataclasses.replace(fake_space(), axes=(Axis.of("tile", range(1000)), Axis.of("order", range(1000))))
     noise = np.random.default_rng(0).random(2**17).astype(np.float32)
     columns = {"tile": np.zeros(2**17, np.int32), "latency_s": noise}
+
+    def write():
+        with PartFolder(tmp_path, space, {}).part(0) as part:
+            for _ in range(4):
+                part.add(columns)
+
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, before[1]))  # no file may grow past it
     try:
         with pytest.raises(UserError, match=r"cannot write .*rows-0+\.parquet: .* make room or choose another folder"):
-            with PartFolder(tmp_path, space, {}).part(0) as part:
-                for _ in range(4):
-                    part.add(columns)
+            write()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert not list(tmp_path.iterdir())
