@@ -5,8 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..columns import code_names
-from ..rows import evaluate_schedules, index_column, label_columns
+from ..columns import CODES, COST_COLUMNS, TRUST_COLUMNS, code_names, describe, schedule_columns
+from ..kernels.registry import get_kernel
+from ..rows import evaluate_schedules, index_column
+from ..schedule_words import words_of
+from ..store import COLUMN_TYPES, TEXT
 from ..trust import label_of
 from .plan import Case, Part
 from .rows import BatchRow
@@ -29,6 +32,7 @@ OWN: dict[str, tuple[str, str, str]] = {  # name -> (Arrow type, unit, meaning)
     "choices": ("string", "text", "what else was chosen of the kernel, name=value"),
     "count": ("float64", "1", "how often it runs in its step; the weight of a line of a shape list"),
     "rank": ("int32", "1", "place of the schedule among the problem's best, from 0"),
+    "schedule": ("string", "text", "the whole schedule in its kernel's words, as dse explain reads it"),
 }
 
 
@@ -42,46 +46,77 @@ def case_columns(case: Case, index: np.ndarray, schedules: dict[str, np.ndarray]
         latency_s: float32[n], of the evaluation that ranked them.
 
     Returns:
-        Column -> array[n].
+        Column -> array[n]; in place of a sweep's labels of axes, which other kernels' fields may be called like, stands
+        `schedule`, the whole schedule in its kernel's words.
     """
     job = case.job
     costs = evaluate_schedules(job, schedules)
     costs["latency_s"] = np.asarray(latency_s, np.float32)  # the sweep's own bits, see `dse.sweep`
-    columns = {"index": index_column([int(at) for at in index], job.space.size)}
-    columns |= label_columns(job.space, [int(at) for at in index]) | costs | code_names(costs)
+    fields = job.model.schedule_fields
+    found = [{name: int(schedules[name][at]) for name in fields} for at in range(len(index))]
+    texts = [words_of(job.space.kernel).format(schedule) for schedule in found]
+    columns = {"schedule": np.array(texts, object), "index": index_column([int(at) for at in index], job.space.size)}
+    columns |= costs | code_names(costs)
     trust = label_of(job)
     return columns | (trust.columns(costs["latency_s"]) if trust else {})
 
 
-def part_table(part: Part, rows: Sequence[BatchRow], found: Sequence[dict]) -> "pa.Table":
+def part_table(part: Part, rows: Sequence[BatchRow], kernels: Sequence[str], found: Sequence[dict]) -> "pa.Table":
     """The table of one file: for every row of every case its best schedules, the fastest first.
 
     Args:
         part: the cases.
         rows: of the whole batch.
+        kernels: of the whole batch: every file has the schedule fields of all, so that any reader takes the folder as
+            one table; those of other kernels are null.
         found: `case_columns` of every case; an empty mapping where no schedule can run.
     """
     import pyarrow as pa
 
-    from ..store import as_table
-
     own: list[dict[str, Any]] = []
     taken: list[dict] = []
     for case, columns in zip(part.cases, found, strict=True):
-        count = len(columns["index"]) if columns else 0
-        for place in case.rows if count else ():
+        for place in case.rows if columns else ():
             taken.append(columns)
-            own += [{"row": place, "rank": rank, **_about(rows[place])} for rank in range(count)]
+            own += [
+                {"row": place, "rank": rank, "schedule": text, **_about(rows[place])}
+                for rank, text in enumerate(columns["schedule"])
+            ]
+    schema = batch_schema(kernels, part.kernel, part.space.size > 2**64)
+    arrays = []
+    for field in schema:
+        if field.name in OWN:
+            values: Any = [entry[field.name] for entry in own]
+        elif not taken or field.name not in taken[0]:
+            values = [None] * len(own)
+        else:
+            values = np.concatenate([columns[field.name] for columns in taken])
+        arrays.append(pa.array(values, field.type, from_pandas=False))
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def batch_schema(kernels: Sequence[str], kernel: str, big_index: bool = False) -> "pa.Schema":
+    """The columns of a batch's files, the same in all of them but for what a kernel calls a field that others have too.
+
+    Args:
+        kernels: of the whole batch.
+        kernel: whose file it is.
+        big_index: its space has more than 2^64 points: indices are decimal strings.
+    """
+    import pyarrow as pa
+
     fields = [
         pa.field(name, getattr(pa, kind)(), nullable=False, metadata={"unit": unit, "description": meaning})
         for name, (kind, unit, meaning) in OWN.items()
     ]
-    if not taken:
-        return pa.Table.from_pylist([], schema=pa.schema(fields))
-    joined = {name: np.concatenate([columns[name] for columns in taken]) for name in taken[0]}
-    costs = as_table(joined, part.space.size > 2**64, part.kernel)
-    arrays = [pa.array([entry[field.name] for entry in own], field.type) for field in fields]
-    return pa.Table.from_arrays([*arrays, *costs.columns], schema=pa.schema([*fields, *costs.schema]))
+    words = [f"{name}_name" for name in CODES]
+    of_kernels = {name: one for one in (*kernels, kernel) for name in get_kernel(one).schedule_fields}
+    for name in ("index", *of_kernels, *COST_COLUMNS, *words, *TRUST_COLUMNS):
+        unit, meaning = describe(name, schedule_columns(of_kernels.get(name, kernel)))
+        kind = TEXT if name in words or (name == "index" and big_index) else COLUMN_TYPES.get(name, pa.int32())
+        missing = name in of_kernels or name in TRUST_COLUMNS
+        fields.append(pa.field(name, kind, nullable=missing, metadata={"unit": unit, "description": meaning}))
+    return pa.schema(fields)
 
 
 def _about(row: BatchRow) -> dict[str, Any]:

@@ -155,7 +155,7 @@ def question_of(plan: Plan, top: int) -> dict[str, Any]:
         spaces[about] = space.hash
         if part.kernel not in kernels:
             kernels[part.kernel] = hash_of_model(get_kernel(part.kernel))
-    return {
+    content = {
         "schema_version": SCHEMA_VERSION,
         "top": top,
         "gpus": numbers,
@@ -170,6 +170,7 @@ def question_of(plan: Plan, top: int) -> dict[str, Any]:
             {**part_name(part), "rows": [place for case in part.cases for place in case.rows]} for part in plan.parts
         ],
     }
+    return json.loads(json.dumps(content))
 
 
 def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:

@@ -57,12 +57,13 @@ def run_batch(
         folder = BatchFolder(out, plan, top, overwrite, command_line)
         left = [part for part in plan.parts if not folder.is_done(part)]
         clock = _Clock(sum(part.candidates for part in left), reporter(progress))
+        kernels = list(dict.fromkeys(row.kernel for row in plan.rows))
         evaluated = 0
         for parts, schedules in _prepared(left):
             for part in parts:
                 found = _tuned(part, schedules, top, clock, workers)
                 evaluated += len(schedules) * len(part.cases) if schedules else 0
-                folder.write(part, part_table(part, plan.rows, _columns(part, schedules, found, workers)))
+                folder.write(part, part_table(part, plan.rows, kernels, _columns(part, schedules, found, workers)))
                 clock.add(part)
         clock.finish()
         result = read_batch(folder.path)
