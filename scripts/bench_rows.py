@@ -82,7 +82,7 @@ def read_alike(file: Path) -> tuple[bool, int]:
 
     by_arrow = pq.read_table(file).to_pandas()
     by_pandas = pd.read_parquet(file)
-    by_duckdb = duckdb.connect().execute(f"select * from '{file}'").to_arrow_table().to_pandas()
+    by_duckdb = duckdb.from_parquet(str(file)).to_arrow_table().to_pandas()
     alike = by_arrow.equals(by_pandas) and by_arrow.equals(by_duckdb)
     return bool(alike and (by_arrow.dtypes == by_duckdb.dtypes).all()), by_arrow.shape[1]
 
