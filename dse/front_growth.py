@@ -37,7 +37,7 @@ class FrontGrowth:
         threading.Thread(target=self._prepare, daemon=True).start()
 
     def hypervolume(self, front: "Front", at_once: bool = False) -> float | None:
-        """The share of the box, see `dse.front_measures.GrowingHypervolume`; None: no reference (yet).
+        """The share of the box, see `dse.front_measures.GrowingHypervolume`; None: no reference or no front (yet).
 
         Args:
             front: of what has been seen so far.
@@ -47,9 +47,9 @@ class FrontGrowth:
             return None
         if at_once:
             self._ready.wait()
-        if self._growing is None:
+        if self._growing is None or not len(front.values):
             return None
-        return self._growing.share(front.values, at_once) if len(front.values) else 0.0
+        return self._growing.share(front.values, at_once)
 
     def _prepare(self) -> None:
         try:
