@@ -124,6 +124,8 @@ def _run(arguments: argparse.Namespace, plan: "Plan", out: Path) -> "BatchResult
 class _Parts:
     """What `dse.cli.interrupt.keeps` saves before the process ends: nothing, as files are written part by part."""
 
+    state = None
+
     def save(self, folder: Path) -> bool:
         """Whether a part is finished."""
         return any(folder.glob("best/gpu=*/kernel=*/part-*.parquet"))
