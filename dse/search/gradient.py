@@ -208,6 +208,25 @@ class GradientSearcher:
                 slope[(shares <= 0) & (slope > 0)] = 0.0
                 shares = shares - slope * (1.1 * excess + 1e-3) / max(float(slope @ slope), 1e-12)
                 numbers = self._numbers(shares)
+            numbers = self._a_value_less(name, most, numbers)
+        return numbers
+
+    def _a_value_less(self, name: str, most: float, numbers: np.ndarray) -> np.ndarray:
+        """Where listed values are too coarse for the projection, the axis that saves most goes to its next value."""
+        for _ in range(CORRECTIONS):
+            if self._quantity(name, numbers) <= most:
+                break
+            others = []
+            for at, axis in enumerate(self._space.gpu):
+                for value in axis.values:
+                    moved = numbers.copy()
+                    moved[at] = value
+                    others.append((self._quantity(name, moved), moved))
+            within = [entry for entry in others if entry[0] <= most]
+            key = (lambda entry: -entry[0]) if within else (lambda entry: entry[0])
+            if not others:
+                break
+            numbers = min(within or others, key=key)[1]
         return numbers
 
     def _own_limits(self) -> list[tuple[str, float]]:

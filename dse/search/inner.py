@@ -99,8 +99,13 @@ class InnerEvaluator:
         return Evaluated(columns, values, self._goals.violations(columns), spent)
 
     def tuned(self, digits: np.ndarray, numbers: np.ndarray) -> list[dict[str, int]]:
-        """The schedules found on a GPU that was evaluated last, one a problem."""
-        return self._found[numbers.tobytes()]
+        """The schedules found on a GPU, one a problem; of one that was not swept those of another GPU."""
+        known = self._found.get(np.asarray(numbers, float).tobytes())
+        if known is not None:
+            return known
+        if self._found:
+            return next(reversed(self._found.values()))
+        return [self.schedules.schedules([0])[0] for _ in self._problems]
 
     def rows(self, candidates: Candidates, columns: Mapping[str, np.ndarray]) -> "pd.DataFrame":
         """See `Evaluator`: of one problem the columns of `dse.rows.evaluate_rows` for the fastest schedule; of several

@@ -12,7 +12,7 @@ from .archive import Archive
 from .candidates import Candidates, SearchSpace, joined
 from .moves import Moves
 
-BEGINNING = 16  # random points before the first step, and at a restart
+AN_AXIS, A_GPU_AXIS = 5, 2  # random points before the first step and at a restart, for each axis with a choice
 LEADERS = 6  # points that steps start from
 DECAY = 0.5  # how much likelier each of them is than the next
 AXES = (0.6, 0.3, 0.1)  # how often a step moves along one axis, two, three
@@ -34,7 +34,9 @@ class LocalSearcher:
         self._moves = Moves(space, self._rng)
         self._objectives = objectives
         self._archive = Archive()
-        self._random_left = BEGINNING
+        axes = sum(radix > 1 for radix in space.radices)
+        self._beginning = AN_AXIS * axes + A_GPU_AXIS * len(space.gpu)
+        self._random_left = self._beginning
         self._idle = 0
         self._asked: Candidates | None = None
 
@@ -55,7 +57,7 @@ class LocalSearcher:
         better = self._archive.add(candidates, values, violations)
         self._idle = 0 if better else self._idle + len(candidates)
         if self._idle >= PATIENCE:
-            self._idle, self._random_left = 0, BEGINNING
+            self._idle, self._random_left = 0, self._beginning
             self._archive.forget_leaders()
 
     def _next(self) -> tuple[np.ndarray, np.ndarray]:

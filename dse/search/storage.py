@@ -126,6 +126,7 @@ def _mend(where: Path, lock: JournalFileSymlinkLock) -> None:
             file.seek(max(size - 2**20, 0))
             tail = file.read()
             if tail.endswith(b"\n"):
+                json.loads(tail.rstrip(b"\n").rpartition(b"\n")[2])  # Optuna would pass over a last line, and add to it
                 return
             if b"\n" not in tail:
                 raise UserError(f"--storage {where} is no Optuna journal: it is not lines of JSON; give another file")
@@ -147,7 +148,9 @@ def _bad_line(where: Path) -> int | str:
 
 def _shown(value: Any) -> str:
     if isinstance(value, list):
-        return ", ".join(map(str, value)) or "none"
+        return ", ".join(map(_shown, value)) or "none"
     if isinstance(value, dict):
-        return ", ".join(f"{key}={_shown(entry)}" for key, entry in value.items()) or "none"
+        return " ".join(f"{key}={_shown(entry)}" for key, entry in value.items()) or "none"
+    if isinstance(value, float):
+        return f"{value:g}"
     return "not said" if value is None else str(value)
