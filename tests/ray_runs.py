@@ -6,7 +6,6 @@ import time
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -60,23 +59,3 @@ def cluster(nodes: int, gpus_of_head: int = 0):
         finally:
             ray.shutdown()
             simulated.shutdown()
-
-
-def processes_of(mark: str) -> list[int]:
-    """Processes whose environment has this text."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            if mark.encode() in (entry / "environ").read_bytes() and int(entry.name) != os.getpid():
-                found.append(int(entry.name))
-        except OSError:
-            continue
-    return found
-
-
-def gone(mark: str, within_s: float = 20.0) -> list[int]:
-    """Processes with this mark that are there still after some time; an empty list as soon as none is."""
-    deadline = time.monotonic() + within_s
-    while (left := processes_of(mark)) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    return left

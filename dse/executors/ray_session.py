@@ -2,8 +2,8 @@
 
 import logging
 import os
-import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
+from . import ray_reaper
 
 OBJECT_STORE_BYTES = 100 * 2**20  # results are small; less than 75 MB Ray refuses
 REACH_S = 4.0  # for a connection to the cluster's address
@@ -25,6 +26,7 @@ SHUTDOWN_S = 5.0
 QUIET = {
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",  # under `uv run` every worker would rebuild its environment
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_IGNORE_UNHANDLED_ERRORS": "1",  # the first error of a task is raised; others would be printed beside it
 }
 
 
@@ -50,21 +52,29 @@ def asked_address(address: str | None) -> str | None:
 class Session:
     """A running Ray.
 
-    Attributes:
+    Args:
+        doors: host and port of its head and of this node.
         started: whether it was started for this sweep, and ends with it.
+        patience_s: how long it may not answer.
+
+    Attributes:
+        raylets: processes that were started for this sweep, parents of all its workers.
     """
 
-    def __init__(self, ray: Any, started: bool) -> None:
+    def __init__(self, doors: list[tuple[str, int]], started: bool, patience_s: float) -> None:
         self.started = started
-        self._patience_s = LOCAL_PATIENCE_S if started else CLUSTER_PATIENCE_S
-        context = ray.get_runtime_context()
-        self._doors = [_host_and_port(context.gcs_address)]
-        own = context.get_node_id()
-        self._doors += [
-            (node["NodeManagerAddress"], node["NodeManagerPort"]) for node in ray.nodes() if node["NodeID"] == own
-        ]
-        self._raylets = _raylet_pids() if started else []
+        self._doors, self._patience_s = doors, patience_s
+        self.raylets = _raylet_pids() if started else []
         self._looked = self._seen = time.monotonic()
+
+    @classmethod
+    def of(cls, ray: Any, started: bool) -> "Session":
+        """The Ray that this process is connected to."""
+        context = ray.get_runtime_context()
+        own = context.get_node_id()
+        raylets = [(at["NodeManagerAddress"], at["NodeManagerPort"]) for at in ray.nodes() if at["NodeID"] == own]
+        doors = [_host_and_port(context.gcs_address), *raylets]
+        return cls(doors, started, LOCAL_PATIENCE_S if started else CLUSTER_PATIENCE_S)
 
     def check(self) -> None:
         """Looks, at most once in a while, whether Ray still answers.
@@ -96,7 +106,7 @@ class Session:
     def clear_up(self) -> None:
         """Ends what is left of a Ray that was lost."""
         _shutdown_soon()
-        _end_workers_of(self._raylets)
+        ray_reaper.end_processes_of(self.raylets)
 
 
 @contextmanager
@@ -113,7 +123,7 @@ def ray_session(address: str | None, cores: int, gpus: int) -> Iterator[Session]
     """
     ray = import_ray()
     if ray.is_initialized():
-        yield Session(ray, started=False)
+        yield Session.of(ray, started=False)
         return
     wanted = asked_address(address)
     with _unsaid(ray):
@@ -121,9 +131,10 @@ def ray_session(address: str | None, cores: int, gpus: int) -> Iterator[Session]
             _start_local(ray, cores, gpus)
         else:
             _join(ray, wanted)
-        session = Session(ray, started=wanted is None)
+        session = Session.of(ray, started=wanted is None)
         try:
-            yield session
+            with _reaped(session.raylets):
+                yield session
         except RayLostError:
             session.clear_up()
             raise
@@ -256,10 +267,18 @@ def _shutdown_soon() -> None:
     thread.join(SHUTDOWN_S)
 
 
-def _end_workers_of(raylets: list[int]) -> None:
-    """Ends the workers that a raylet has left behind."""
-    marks = {f"RAY_RAYLET_PID={pid}".encode() for pid in raylets}
-    for entry in Path("/proc").glob("[0-9]*/environ"):
-        with suppress(OSError):
-            if marks & set(entry.read_bytes().split(b"\0")):
-                os.kill(int(entry.parent.name), signal.SIGKILL)
+@contextmanager
+def _reaped(raylets: list[int]) -> Iterator[None]:
+    """Within the block a process waits for the death of this one, to end what a local Ray then leaves behind."""
+    if not raylets:
+        yield
+        return
+    command = [sys.executable, "-S", "-E", ray_reaper.__file__, *map(str, raylets)]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "os.fork")
+        reaper = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+    try:
+        yield
+    finally:
+        reaper.kill()
+        reaper.communicate()
