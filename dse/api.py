@@ -11,7 +11,6 @@ from .content.space import load_space
 from .errors import UserError
 from .explain import explain_schedule
 from .explanation import Explanation
-from .gpu_axes import gpu_choices, gpu_maker
 from .job import SweepJob
 from .kernels.problem import Problem
 from .kernels.registry import get_kernel
@@ -257,31 +256,23 @@ def rank(
 def search(
     kernel: str | None = None,
     *,
-    shape: Shape,
+    shape: Any,
     trials: int,
     sampler: str = "tpe",
     seed: int = 0,
-    dtype: str = "bf16",
-    gpu: str | GpuFile = "h200_sxm",
-    gpu_axes: Mapping[str, Any] | None = None,
-    space: str | Path | Space | None = None,
-    preset: str | None = None,
-    axes: Restrictions | Sequence[str] | None = None,
     objectives: Sequence[str] = ("latency_s",),
-    top: int = 10,
-    progress: Any = None,
-    **question: Any,
+    **options: Any,
 ) -> "SearchResult":
     """Samples schedules, and numbers of the GPU with them, where a space is too large to sweep.
 
     Args:
-        kernel, shape, dtype, gpu, space, preset, axes, top, progress, question: as in `sweep`.
+        kernel: as in `sweep`.
+        shape: as in `sweep`; with `inner` a list of shapes too, whose latencies add up.
         trials: how many candidates.
-        sampler, seed: "tpe", "nsga2" or "random" of Optuna; the same seed gives the same trials.
-        gpu_axes: numbers of the GPU to choose as well, named as in `load_gpu`'s overrides: (low, high),
-            (low, high, "log") or a list, in numbers or factors: `{"l2_capacity_bytes": (3e7, "2x")}`. A GPU given by
-            name or path only.
+        sampler, seed: a name of `dse.search.samplers.SAMPLERS`; the same seed gives the same trials.
         objectives: one is minimised; of several the front is sought.
+        options: of `dse.search.asked.search`: dtype, gpu, gpu_axes, space, preset, axes, top, first, limits,
+            quantities, inner, batch, storage, study_name, reference, progress, and what refines the question.
 
     Returns:
         `dse.search.SearchResult`: tables `trials`, `best` and `front`.
@@ -289,17 +280,10 @@ def search(
     Raises:
         UserError: whatever of this is wrong, with what is allowed.
     """
-    from .search import run_search
+    from .search.asked import search as ask_and_search
 
-    asked = ask(shape, dtype, gpu, kernel=kernel, **question)
-    job = make_job(asked, space, preset, axes, objectives=tuple(objectives), top=top)
-    make_gpu = None
-    if gpu_axes:
-        if isinstance(gpu, GpuFile):
-            raise UserError("gpu_axes vary a GPU given by name or path, not a loaded one")
-        gpu_axes = gpu_choices(gpu_axes, asked.gpu)
-        make_gpu = gpu_maker(asked, gpu, question.get("overrides") or {})
-    return run_search(job, trials, sampler, seed, gpu=gpu_axes, make_gpu=make_gpu, progress=progress)
+    own = {"shape": shape, "trials": trials, "sampler": sampler, "seed": seed, "objectives": objectives}
+    return ask_and_search(kernel, **own, **options)
 
 
 def make_job(
