@@ -105,7 +105,8 @@ def _status(folder: Path) -> RunStatus:
             problems += [f"{name} is lost: the same command writes it again" for name in lost]
     writer = writer_of(folder)
     made = run.get("made") if isinstance(run.get("made"), dict) else {}
-    machines = run.get("machines") if isinstance(run.get("machines"), list) else []
+    listed = run.get("machines")
+    machines = listed if isinstance(listed, list) else []
     return RunStatus(
         path=folder,
         stage="running" if writer is not None else "damaged" if problems else "finished" if complete else "unfinished",

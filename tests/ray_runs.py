@@ -1,5 +1,6 @@
 """What tests of Ray share: a kernel whose chunks take equal time, processes that are left, a simulated cluster."""
 
+import logging
 import os
 import signal
 import time
@@ -54,7 +55,7 @@ def cluster(nodes: int, gpus_of_head: int = 0):
             for _ in range(nodes):
                 simulated.add_node(num_cpus=1, wait=False, **small)
             simulated.wait_for_nodes()
-            ray.init(address=simulated.address, log_to_driver=False, logging_level="CRITICAL")
+            ray.init(address=simulated.address, log_to_driver=False, logging_level=logging.CRITICAL)
             yield simulated
         finally:
             ray.shutdown()

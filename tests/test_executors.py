@@ -2,7 +2,9 @@
 
 import fcntl
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,10 +15,13 @@ import numpy as np
 import pytest
 from fake_kernel import FakeKernel, fake_job, fake_space
 
+from dse.errors import UserError
 from dse.executors import make_executor
+from dse.executors.ray import WINDOW
+from dse.executors.ray import _tasks as ray_tasks
 from dse.executors.worker import machine_of
 from dse.platform import core_lock_path
-from dse.state import SweepState
+from dse.state import SweepState, joined_ranges
 from dse.sweep import run_sweep
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -153,6 +158,112 @@ class DeadlyKernel(FakeKernel):
             Path(self.flag).touch()
             os.kill(os.getpid(), signal.SIGKILL)
         return super().cost(problem, schedule, gpu)
+
+
+@pytest.mark.parametrize("workers", [2, 4, 8])
+@pytest.mark.parametrize("chunks_each", [40, 1907])
+def test_tasks_divide_evenly_where_chunks_take_equally_long(workers, chunks_each):
+    """The window and the lengths of tasks, played through with a clock of their own."""
+    job = fake_job(fake_space(workers, chunks_each, 16, 16), chunk_lanes=256)
+    tasks = ray_tasks(job, SweepState.empty(job), workers, 256, None)
+    free_at = [(0.01 * worker, worker) for worker in range(workers)]  # they begin one after the other
+    queue, chunks, covered = [[] for _ in range(workers)], [0] * workers, []
+    for worker in [*range(workers)] * WINDOW:
+        queue[worker].append(next(tasks))
+    while any(queue):
+        time_s, worker = min((at, worker) for at, worker in free_at if queue[worker])
+        start, stop = queue[worker].pop(0)
+        covered.append((start, stop))
+        chunks[worker] += -(-(stop - start) // 256)
+        free_at[worker] = (time_s + 1.0 * -(-(stop - start) // 256), worker)
+        queue[worker] += [task for task in [next(tasks, None)] if task]
+    assert joined_ranges(covered) == ((0, job.end),)
+    assert sum(stop - start for start, stop in covered) == job.end
+    assert max(chunks) <= 1.05 * sum(chunks) / workers
+    assert min(chunks) >= 0.95 * sum(chunks) / workers
+
+
+@pytest.mark.parametrize(
+    ("options", "chosen"),
+    [
+        ({}, "serial"),
+        ({"address": "10.0.0.1:6379", "candidates": 10**6}, "serial"),
+        ({"address": "10.0.0.1:6379", "candidates": 10**12}, "ray"),
+        ({"candidates": 10**12}, "serial"),
+        ({"candidates": 10**12, "workers": 64}, "ray"),
+        ({"candidates": 10**9, "workers": 17}, "serial"),
+    ],
+)
+def test_auto_chooses_ray_where_it_is_sooner_done(options, chosen, monkeypatch):
+    from dse.executors.auto import choose
+
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr("dse.executors.auto.usable_cores", lambda: 16)
+    side = round(options.get("candidates", 3185) ** 0.25)
+    job = fake_job(fake_space(side, side, side, side))
+    assert choose(job, options.get("workers"), options.get("address")) == chosen
+    if "address" in options:
+        monkeypatch.setenv("RAY_ADDRESS", options["address"])
+        assert choose(job, options.get("workers")) == chosen
+
+
+def test_executors_by_name():
+    assert make_executor("auto", job=fake_job()).name == "serial"
+    with pytest.raises(UserError, match="unknown executor 'dask'; known: auto, ray, serial"):
+        make_executor("dask")
+    with pytest.raises(
+        UserError, match=r"--address a:1 is a Ray cluster's: it needs --executor ray or auto, not serial"
+    ):
+        make_executor("serial", address="a:1")
+
+
+@pytest.mark.parametrize(
+    ("address", "text"),
+    [
+        (
+            "127.0.0.1:1",
+            r"the Ray cluster at 127\.0\.0\.1:1 cannot be reached \(.*refused\): start one with `ray start",
+        ),
+        ("somewhere", r"the Ray cluster at somewhere cannot be reached \('somewhere' is not HOST:PORT\): start one"),
+        ("ray://127.0.0.1:1", r"is a Ray Client's address: run dse on a node of the cluster, with --address auto"),
+    ],
+)
+def test_a_cluster_that_cannot_be_reached_is_one_message(address, text):
+    from dse.executors.ray_session import _join, import_ray
+
+    with pytest.raises(UserError, match=text):
+        _join(import_ray(), address)
+
+
+def test_a_cluster_that_does_not_answer_is_one_message_soon(tmp_path):
+    words = ["sweep", "gemm", "--shape", "512x512x512", "--preset", "quick", "--executor", "ray", "--quiet"]
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        words += ["--out", str(tmp_path / "run"), "--address", f"127.0.0.1:{mute.getsockname()[1]}"]
+        code = (
+            "import sys; from dse.cli import main; from dse.executors import ray_session; ray_session.JOIN_S = 1.0; "
+            f"sys.exit(main({words!r}))"
+        )
+        run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert run.returncode == 2
+    assert re.fullmatch(
+        r"dse: the Ray cluster at .* cannot be reached \(no answer within 1 s\): start .*\n", run.stderr
+    )
+
+
+def test_a_gpu_has_two_threads_unless_asked_for_others(monkeypatch):
+    """A CPU device that calls itself an accelerator: large chunks, reduced on the device, and the same result."""
+    from dse.executors import serial, worker
+
+    job = fake_job(chunk_lanes=1024)
+    on_cpu = run_sweep(job, "serial")
+    for module in (serial, worker):
+        monkeypatch.setattr(module, "is_accelerator", lambda device: True)
+    executor = make_executor("serial")
+    result = run_sweep(job, executor)
+    assert executor.workers == serial.GPU_THREADS
+    assert result.top.equals(on_cpu.top)
+    assert result.front.equals(on_cpu.front)
+    assert run_sweep(fake_job(chunk_lanes=None), "serial").machines[0].chunk_lanes == worker.ACCELERATOR_LANES
 
 
 SCRIPT = """

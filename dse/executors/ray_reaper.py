@@ -10,22 +10,28 @@ import signal
 import sys
 import time
 
-GRACE_S = 0.5  # most of them end by themselves
+PAUSE_S = 0.5  # most of them end by themselves
+TRIES = 10
 
 
-def end_processes_of(raylets: list[int]) -> None:
-    """Ends the workers and helpers of these raylets."""
+def end_processes_of(raylets: list[int]) -> bool:
+    """Ends the workers and helpers of these raylets; whether there were any."""
     marks = {f"RAY_RAYLET_PID={pid}".encode() for pid in raylets}
+    found = False
     for entry in filter(str.isdigit, os.listdir("/proc") if os.path.isdir("/proc") else []):
         try:
             with open(f"/proc/{entry}/environ", "rb") as file:
                 if marks & set(file.read().split(b"\0")):
+                    found = True
                     os.kill(int(entry), signal.SIGKILL)
         except OSError:
             continue
+    return found
 
 
 if __name__ == "__main__":
     sys.stdin.read()
-    time.sleep(GRACE_S)
-    end_processes_of([int(pid) for pid in sys.argv[1:]])
+    for _ in range(TRIES):
+        time.sleep(PAUSE_S)
+        if not end_processes_of([int(pid) for pid in sys.argv[1:]]):
+            break
