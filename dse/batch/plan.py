@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from ..api import make_job, restrictions
 from ..content.files import home_expanded
 from ..content.gpu import GpuFile, load_gpu
 from ..content.space import list_spaces, load_space
 from ..errors import UserError
 from ..job import SweepJob
+from ..job_of import make_job, restrictions
 from ..question import IMPLEMENTATION, Question, ask
 from ..restrict import Restrictions
 from ..space import Space

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..api import make_job, restrictions
 from ..content.gpu import GpuFile
 from ..content.gpu_fields import FIELDS
 from ..content.overrides import CLOCK
 from ..content.space import load_space
 from ..errors import UserError
 from ..gpu_axes import gpu_choices, gpu_file_maker, gpu_maker
+from ..job_of import make_job, restrictions
 from ..question import Question, ask
 from ..space import Space
 from .first import first_schedules
