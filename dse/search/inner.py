@@ -3,13 +3,12 @@
 A trial's latency is the sum over the problems of the fastest schedule's, of the whole space; other costs are those of
 the same schedules. A GPU that breaks a limit on its own quantities is not swept.
 
-With a shortlist, a few GPUs of the ranges are swept at first (`SEEDS`), and the best schedules of each make a list; a
-trial's latency is then that of the list's best, which is never faster than the space's. In the end the GPUs on the
-front are swept, so that what is reported of them is exact.
+With a shortlist (`dse.search.shortlist`) a trial's latency is that of the list's best, which is never faster than the
+space's. In the end the GPUs on the front are swept, so that what is reported of them is exact.
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,20 +18,19 @@ from ..columns import in_order
 from ..errors import UserError
 from ..job import SweepJob, as_float32
 from ..rows import as_numbers, table
-from ..schedule_set import DECIDES_WHAT_FITS, ScheduleSet, fitting, listed
+from ..schedule_set import DECIDES_WHAT_FITS, fitting
 from ..tuning import tune
 from .candidates import Candidates, SearchSpace
 from .evaluate import Evaluated, compiled_batch
 from .goals import PREFIX, SUMS, Goals
-from .machines import Machines, rows_of, stacked
+from .machines import Machines, stacked
 from .moves import ends, place_in
+from .shortlist import Shortlist, seed_gpus
 
 if TYPE_CHECKING:
     import pandas as pd
 
 MODES = ("sweep", "shortlist")
-SEEDS = 9  # GPUs that are swept for a shortlist
-OF_EACH = 48  # schedules that each of them, and each problem, gives
 MANY_SMS = 2**20
 MOST_CORNERS = 64
 KEPT = 20_000
@@ -50,6 +48,12 @@ class InnerEvaluator:
         machines: the GPUs.
         shortlist: whether a list of schedules stands for the space; see above.
 
+    Attributes:
+        model: the cost model.
+        problems, records: the problems, and the model's records of them, float32.
+        machines: the GPUs.
+        schedules: those that fit some GPU of the ranges, made once.
+
     Raises:
         UserError: no schedule can run on any of the GPUs.
     """
@@ -64,21 +68,24 @@ class InnerEvaluator:
         machines: Machines,
         shortlist: bool = False,
     ) -> None:
-        self._job, self._problems, self._weights = job, list(problems), np.asarray(weights, float)
-        self._goals, self._machines = goals, machines
-        self._records = [as_float32(problem.arrays()) for problem in problems]
+        self._job, self.problems, self._weights = job, list(problems), np.asarray(weights, float)
+        self.model = job.model
+        self._goals, self.machines = goals, machines
+        self.records = [as_float32(problem.arrays()) for problem in problems]
         self.schedules = fitting(job.space, problems, [any_sms(gpu) for gpu in corner_gpus(space, machines)])
-        self._spent = 0
         self._found: dict[bytes, list[dict[str, int]]] = {}
-        self._list = self._shortlist(space) if shortlist else None
+        self._list = None
+        if shortlist:
+            seeds = machines.records(seed_gpus(space, self.keeps))
+            self._list = Shortlist(self.schedules, self.model, self.records, seeds)
 
     def __call__(self, candidates: Candidates) -> Evaluated:
         """See `Evaluator`."""
-        return self._evaluated(candidates, self._list or self.schedules)
+        return self._evaluated(candidates, self._list.tune if self._list else self._tune)
 
     def confirmed(self, candidates: Candidates) -> Evaluated | None:
         """What the candidates cost by a sweep of the whole space; None where that is what was told before."""
-        return self._evaluated(candidates, self.schedules) if self._list else None
+        return self._evaluated(candidates, self._tune) if self._list else None
 
     def notes(self, evaluated: Evaluated) -> list[dict[str, Any]]:
         """See `Evaluator`: the schedules that were found, and what finding them took."""
@@ -89,10 +96,10 @@ class InnerEvaluator:
 
     def recalled(self, candidates: Candidates, notes: Sequence[Mapping[str, Any]]) -> Evaluated:
         """See `Evaluator`."""
-        wanted = np.array([note["index"] for note in notes], np.int64).reshape(len(notes), len(self._problems)).T
+        wanted = np.array([note["index"] for note in notes], np.int64).reshape(len(notes), len(self.problems)).T
         place = np.minimum(np.searchsorted(self.schedules.index, wanted), len(self.schedules) - 1)
-        columns = self._costs(self.schedules, place, self._machines.records(candidates))
-        columns |= self._machines.quantity_columns(candidates)
+        columns = self._costs(place, self.machines.records(candidates))
+        columns |= self.machines.quantity_columns(candidates)
         values, swept = self._goals.values(columns), self._within(columns, len(candidates))
         values[~swept] = np.inf
         spent = sum(int(note.get("evaluations", 0)) for note in notes)
@@ -105,7 +112,7 @@ class InnerEvaluator:
             return known
         if self._found:
             return next(reversed(self._found.values()))
-        return [self.schedules.schedules([0])[0] for _ in self._problems]
+        return [self.schedules.schedules([0])[0] for _ in self.problems]
 
     def rows(self, candidates: Candidates, columns: Mapping[str, np.ndarray]) -> "pd.DataFrame":
         """See `Evaluator`: of one problem the columns of `dse.rows.evaluate_rows` for the fastest schedule; of several
@@ -113,37 +120,44 @@ class InnerEvaluator:
         import pandas as pd
 
         own = {name: values for name, values in columns.items() if not name.startswith(PREFIX)}
-        if len(self._problems) > 1:
+        if len(self.problems) > 1:
             return pd.DataFrame(own)
         index = own.pop("index")
         return table(self._job.space, [int(at) for at in index], own)
 
-    def _evaluated(self, candidates: Candidates, schedules: ScheduleSet) -> Evaluated:
-        columns = self._machines.quantity_columns(candidates)
+    def _evaluated(self, candidates: Candidates, tuned: Callable[[list[Any]], tuple[np.ndarray, int]]) -> Evaluated:
+        columns = self.machines.quantity_columns(candidates)
         swept = self._within(columns, len(candidates))
-        gpus = [gpu for gpu, wanted in zip(self._machines.records(candidates), swept, strict=True) if wanted]
-        rows = [(problem, gpu) for problem in self._problems for gpu in gpus]
-        evaluations, self._spent = self._spent, 0
+        gpus = [gpu for gpu, wanted in zip(self.machines.records(candidates), swept, strict=True) if wanted]
+        evaluations = self._list.spend() if self._list else 0
         blank = {name: np.zeros(len(candidates), values.dtype) for name, values in self._blank().items()}
         blank["latency_s"][:] = np.inf
-        if rows:
-            found = tune(schedules, rows)
-            evaluations += found.evaluations + len(rows)
-            place = found.place.reshape(len(self._problems), len(gpus))
-            self._remember(candidates.numbers[swept], schedules, place)
-            for name, values in self._costs(schedules, place, gpus).items():
+        if gpus:
+            place, spent = tuned(gpus)
+            evaluations += spent + place.size
+            self._remember(candidates.numbers[swept], place)
+            for name, values in self._costs(place, gpus).items():
                 blank[name][swept] = values
         columns = blank | columns
         values = self._goals.values(columns)
         values[~swept] = np.inf
         return Evaluated(columns, values, self._goals.violations(columns), evaluations)
 
-    def _remember(self, numbers: np.ndarray, schedules: ScheduleSet, place: np.ndarray) -> None:
+    def _tune(self, gpus: list[Any]) -> tuple[np.ndarray, int]:
+        """int64[problems, gpus] places of the fastest schedules, and evaluations."""
+        found = tune(self.schedules, [(problem, gpu) for problem in self.problems for gpu in gpus])
+        return found.place.reshape(len(self.problems), len(gpus)), found.evaluations
+
+    def _remember(self, numbers: np.ndarray, place: np.ndarray) -> None:
         if len(self._found) > KEPT:
             self._found.clear()
-        per_problem = [schedules.schedules(own) for own in place]
+        per_problem = [self.schedules.schedules(own) for own in place]
         for at, row in enumerate(numbers):
             self._found[np.asarray(row, float).tobytes()] = [own[at] for own in per_problem]
+
+    def keeps(self, candidates: Candidates) -> np.ndarray:
+        """Whether the candidates' GPUs keep to the limits on their own quantities, bool[n]."""
+        return self._within(self.machines.quantity_columns(candidates), len(candidates))
 
     def _within(self, columns: Mapping[str, np.ndarray], count: int) -> np.ndarray:
         """Whether a GPU keeps to the limits on its own quantities."""
@@ -155,31 +169,27 @@ class InnerEvaluator:
 
     def _blank(self) -> dict[str, np.ndarray]:
         if not hasattr(self, "_kinds"):
-            one = self._costs(self.schedules, np.zeros((len(self._problems), 1), np.int64), [self._machines.gpu])
+            one = self._costs(np.zeros((len(self.problems), 1), np.int64), [self.machines.gpu])
             self._kinds = {name: values[:0] for name, values in one.items()}
         return self._kinds
 
-    def _costs(self, schedules: ScheduleSet, place: np.ndarray, gpus: Sequence[Any]) -> dict[str, np.ndarray]:
+    def _costs(self, place: np.ndarray, gpus: Sequence[Any]) -> dict[str, np.ndarray]:
         """Columns of the schedules at int64[problems, gpus] places."""
         size = 1 << max(len(gpus) - 1, 0).bit_length()
         machines = stacked(gpus, size)
         per_problem = []
-        for record, own in zip(self._records, place, strict=True):
-            fields = schedules.fields(own)
+        for record, own in zip(self.records, place, strict=True):
+            fields = self.schedules.fields(own)
             padded = {name: np.resize(values.astype(np.float32), size) for name, values in fields.items()}
-            costs = in_order(compiled_batch(self._job.model, True)(padded, record, machines))
+            costs = in_order(compiled_batch(self.model, True)(padded, record, machines))
             columns = {name: np.asarray(values)[: len(gpus)] for name, values in costs.items()}
-            per_problem.append(as_numbers(fields | columns, fields) | {"index": self._index(schedules, own)})
+            per_problem.append(as_numbers(fields | columns, fields) | {"index": self.schedules.index[own]})
         return per_problem[0] if len(per_problem) == 1 else self._summed(per_problem)
 
     def _index_names(self) -> list[str]:
-        if len(self._problems) == 1:
+        if len(self.problems) == 1:
             return ["index"]
-        return [f"index {problem.shape}" for problem in self._problems]
-
-    def _index(self, schedules: ScheduleSet, place: np.ndarray) -> np.ndarray:
-        """Indices in the space; those of a list are looked up."""
-        return self._list_index[schedules.index[place]] if schedules is self._list else schedules.index[place]
+        return [f"index {problem.shape}" for problem in self.problems]
 
     def _summed(self, per_problem: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
         columns: dict[str, np.ndarray] = {}
@@ -191,26 +201,9 @@ class InnerEvaluator:
                 )
         reasons = np.stack([own["reason"] for own in per_problem])
         columns["reason"] = reasons[(reasons != 0).argmax(axis=0), np.arange(reasons.shape[1])]
-        for name, problem, own in zip(self._index_names(), self._problems, per_problem, strict=True):
+        for name, problem, own in zip(self._index_names(), self.problems, per_problem, strict=True):
             columns |= {name: own["index"], f"latency_s {problem.shape}": own["latency_s"]}
         return columns
-
-    def _shortlist(self, space: SearchSpace) -> ScheduleSet:
-        best = []
-        for record in seed_gpus(space, self._machines):
-            for problem in self._records:
-                latency_s = self.schedules.values(problem, record)[0]
-                self._spent += len(latency_s)
-                most = min(OF_EACH, len(latency_s))
-                near = np.argpartition(latency_s, most - 1)[:most]
-                best.append(near[np.isfinite(latency_s[near])])
-        places = np.unique(np.concatenate(best))
-        if not len(places):
-            raise UserError(
-                f"no schedule of the space {self._job.space.name} can run: widen the space or the GPU's axes"
-            )
-        self._list_index = self.schedules.index[places]
-        return listed(self.schedules.fields(places), self._job.space.kernel)
 
 
 def corner_gpus(space: SearchSpace, machines: Machines) -> list[Any]:
@@ -229,19 +222,6 @@ def corner_gpus(space: SearchSpace, machines: Machines) -> list[Any]:
     corners = itertools.product(*(ends(axis) for axis in deciding))
     names = [axis.name for axis in deciding]
     return [base, *(machines.record({**middle, **dict(zip(names, corner, strict=True))}) for corner in corners)]
-
-
-def seed_gpus(space: SearchSpace, machines: Machines) -> list[Any]:
-    """A few GPUs spread over the ranges, the middle and the two ends of all among them."""
-    shares = np.zeros((SEEDS, len(space.gpu)))
-    shares[0], shares[1], shares[2] = 0.5, 0.0, 1.0
-    golden = 0.5 ** (
-        1.0 / (1 + np.arange(len(space.gpu)))
-    )  # an additive recurrence spreads any number of points evenly
-    shares[3:] = (0.5 + np.arange(1, SEEDS - 2)[:, None] * golden) % 1.0
-    numbers = {axis.name: place_in(axis, shares[:, at]) for at, axis in enumerate(space.gpu)}
-    rows = rows_of(Candidates(np.zeros((SEEDS, 0), np.int64), numbers))
-    return [machines.record(row) for row in rows]
 
 
 def any_sms(gpu: Any) -> Any:

@@ -11,11 +11,11 @@ from ..errors import UserError
 from ..job import SweepJob
 from ..platform import configure_jax
 from ..progress import Progress, reporter
-from ..provenance import describe_problem, hash_of_model, record_hash
 from .candidates import Candidates, SearchSpace, gpu_fields, search_space
-from .evaluate import BatchEvaluator, Evaluated, Evaluator
+from .evaluate import Evaluated, Evaluator
 from .goals import Goals, GpuQuantity, make_goals
 from .machines import Machines, MakeGpu
+from .make import Task, make_evaluator, make_keeper, make_study
 from .quality import Reference, quality_of, run_reference, swept_reference, why_not_compared
 from .record import Record, SearchResult
 from .samplers import SAMPLERS, check_sampler
@@ -97,11 +97,12 @@ def run_search(
     check_sampler(sampler, space, len(goals.objectives))
     configure_jax()
     machines = Machines(job.gpu, make_gpu, goals.used)
-    keeper_of = _keeper_of(job, space, goals, sampler, seed, own, inner, storage, study_name)
-    compared, exhaustive = _reference(reference, job, goals, axes, inner)
+    task = Task(job, space, goals, machines, sampler, seed, own, counts, inner)
+    study, own_seed = make_study(task, storage, study_name)
+    compared, exhaustive = _reference(reference, job, goals, axes)
     size = min(batch or (INNER_BATCH if inner else BATCH), trials)
-    evaluator = _evaluator(job, space, goals, machines, size, inner, own, counts)
-    keeper, searcher = keeper_of(machines, evaluator, counts)
+    evaluator = make_evaluator(task, size)
+    keeper, searcher = make_keeper(task, evaluator, study, own_seed)
     record = Record(job, goals, trials, exhaustive)
     record.evaluations = spent
     report = reporter(progress)
@@ -162,117 +163,7 @@ def _check_inner(inner: str | None, space: SearchSpace, problems: Sequence[Any],
         raise UserError(f"--first gives schedules, but with --inner {inner} they are swept: leave one of the two out")
 
 
-def _keeper_of(
-    job: SweepJob,
-    space: SearchSpace,
-    goals: Goals,
-    sampler: str,
-    seed: int,
-    problems: Sequence[Any],
-    inner: str | None,
-    storage: str | os.PathLike[str] | None,
-    name: str | None,
-) -> Any:
-    """Opens the file, if there is one, before anything is computed; gives a function that makes the keeper."""
-    from .keeper import OptunaKeeper, OwnKeeper
-    from .optuna import new_study
-
-    study = None
-    if storage is not None:
-        from .storage import open_study
-
-        shape = job.problem_name or str(job.problem)
-        named = name or f"{job.space.kernel} {shape} on {job.gpu_name or 'a GPU'}"
-        asked = asked_of(job, space, goals, problems, inner)
-        study, seed = open_study(storage, named, asked, len(goals.objectives), sampler, seed)
-    elif name is not None:
-        raise UserError(f"--study-name {name} names a study in a file: give --storage FILE too")
-
-    def made(machines: Machines, evaluator: Any, weights: Sequence[float]) -> tuple[Any, Any]:
-        if SAMPLERS[sampler].optuna:
-            own = study or new_study(len(goals.objectives), sampler, seed)
-            return OptunaKeeper(space, own, goals.constraints, study is not None), None
-        searcher = _own_searcher(job, space, goals, sampler, seed, machines, evaluator, problems, weights)
-        return OwnKeeper(space, searcher, study, goals.constraints, len(goals.objectives), seed), searcher
-
-    return made
-
-
-def _own_searcher(
-    job: SweepJob,
-    space: SearchSpace,
-    goals: Goals,
-    sampler: str,
-    seed: int,
-    machines: Machines,
-    evaluator: Any,
-    problems: Sequence[Any],
-    weights: Sequence[float],
-) -> Any:
-    from ..job import as_float32
-    from .evaluate import fields_of
-    from .gradient import GradientSearcher
-    from .local import LocalSearcher
-    from .random_points import RandomSearcher
-    from .slopes import Slopes
-
-    if sampler == "random":
-        return RandomSearcher(space, seed)
-    if sampler == "local":
-        return LocalSearcher(space, len(goals.objectives), seed)
-    records = [as_float32(own.arrays() if hasattr(own, "arrays") else own) for own in problems]
-    slopes = Slopes(job.model, records, weights, space, goals, machines)
-
-    def schedule(digits: np.ndarray, numbers: np.ndarray) -> list[Any]:
-        if space.schedules is None:
-            return evaluator.tuned(digits, numbers)
-        return [{name: values[0] for name, values in fields_of(space.schedules, digits[None]).items()}]
-
-    return GradientSearcher(space, goals, seed, machines, slopes, schedule)
-
-
-def _evaluator(
-    job: SweepJob,
-    space: SearchSpace,
-    goals: Goals,
-    machines: Machines,
-    size: int,
-    inner: str | None,
-    problems: Sequence[Any],
-    weights: Sequence[float],
-) -> Evaluator:
-    if inner is None:
-        return BatchEvaluator(job, goals, machines, size)
-    from .inner import InnerEvaluator
-
-    return InnerEvaluator(job, problems, weights, space, goals, machines, inner == "shortlist")
-
-
-def asked_of(
-    job: SweepJob, space: SearchSpace, goals: Goals, problems: Sequence[Any], inner: str | None
-) -> dict[str, Any]:
-    """What decides a trial's values, for a file of trials."""
-    axes = {
-        axis.name: list(axis.values) if axis.values else [axis.low, axis.high, "log" if axis.log else "linear"]
-        for axis in space.gpu
-    }
-    return {
-        "kernel": job.model.name,
-        "problem": [describe_problem(own) for own in problems],
-        "gpu": job.gpu_name,
-        "gpu numbers": record_hash(job.gpu)[:12],
-        "space": f"{job.space.name}, {job.space.size} points, {job.space.hash[:12]}",
-        "gpu axes": axes,
-        "inner": inner or "none",
-        "objectives": list(goals.objectives),
-        "limits": {limit.name: limit.most for limit in goals.limits},
-        "model": hash_of_model(job.model)[:12],
-    }
-
-
-def _reference(
-    wanted: Any, job: SweepJob, goals: Goals, axes: Sequence[str], inner: str | None
-) -> tuple[str, Reference | None]:
+def _reference(wanted: Any, job: SweepJob, goals: Goals, axes: Sequence[str]) -> tuple[str, Reference | None]:
     if wanted is None or isinstance(wanted, Reference):
         return "not compared", wanted
     if wanted != AUTO:
