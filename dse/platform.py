@@ -65,7 +65,8 @@ def configure_jax() -> None:
 
     A chunk runs in the thread that asks for it (no asynchronous dispatch on CPU: two Python threads then keep two cores
     busy), and compiled functions are kept on disk between runs, in `JAX_COMPILATION_CACHE_DIR` where that is set and
-    else in `cache_dir()/jax`. `JAX_PLATFORMS` is jax's own variable and stays in force.
+    else in `cache_dir()/jax`. Of a GPU's memory no more is taken than chunks need, so that several processes share it.
+    `JAX_PLATFORMS` and `XLA_PYTHON_CLIENT_PREALLOCATE` are jax's own variables and stay in force.
 
     Raises:
         UserError: jax finds no device.
@@ -74,6 +75,7 @@ def configure_jax() -> None:
 
     from .errors import UserError
 
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # a driver would keep its Ray worker out
     jax.config.update("jax_cpu_enable_async_dispatch", False)  # before jax looks for devices
     if getattr(jax.config, "jax_compilation_cache_dir", None) is None and _is_writable(cache_dir() / "jax"):
         warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")  # a full disk

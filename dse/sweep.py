@@ -110,7 +110,7 @@ def _run(
         return done
     try:
         return runs.run(job, done, clock.tick, sink, admission, notice)[0]
-    except Exception:
+    except BaseException:  # SIGTERM too, which Ray turns into SystemExit
         with contextlib.suppress(UserError):  # the disk may be full: then the last checkpoint stays
             clock.keep()
         raise

@@ -54,7 +54,9 @@ class Killed:
     left: list[int]
 
 
-def sweep_and_kill(victim: str, folder: Path, executor: str = "ray", after_s: float | None = None) -> Killed:
+def sweep_and_kill(
+    victim: str, folder: Path, executor: str = "ray", after_s: float | None = None, how: int = signal.SIGKILL
+) -> Killed:
     """Starts a sweep, waits until something is done and a random time more, and kills one of its processes.
 
     Args:
@@ -62,6 +64,7 @@ def sweep_and_kill(victim: str, folder: Path, executor: str = "ray", after_s: fl
         folder: the run's; the script goes beside it.
         executor: "ray" or "serial".
         after_s: how long after the first points are done; None: random, while most of the work is to come.
+        how: the signal.
     """
     mark = f"TILESWEEP_TEST_MARK={os.getpid()}-{time.monotonic_ns()}"
     script = folder.parent / "killed_sweep.py"
@@ -81,7 +84,7 @@ def sweep_and_kill(victim: str, folder: Path, executor: str = "ray", after_s: fl
     time.sleep(random.uniform(0.0, 1.0) if after_s is None else after_s)
     wanted = [sweep.pid] if victim == "driver" else processes_of(mark, VICTIMS[victim])
     if wanted:
-        os.kill(random.choice(wanted), signal.SIGKILL)
+        os.kill(random.choice(wanted), how)
     out, errors = sweep.communicate(timeout=120)
     done = max([done, *(int(line.split()[1]) for line in out.splitlines() if line.startswith("done"))])
     return Killed(sweep.returncode, errors, "finished" in out, done, _left(mark))

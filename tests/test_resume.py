@@ -2,6 +2,7 @@
 
 import json
 import resource
+import signal
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -64,6 +65,15 @@ def test_a_killed_process_loses_nothing(victim, tmp_path):
     told = resumed_is_whole(tmp_path / "run")
     if (tmp_path / "run" / STATE_FILE).exists():
         assert "run in" in told[0]
+
+
+def test_a_terminated_driver_keeps_what_it_has(tmp_path):
+    killed = sweep_and_kill("driver", tmp_path / "run", after_s=0.1, how=signal.SIGTERM)
+    assert (killed.code, killed.errors, killed.left) == (143, "", [])
+    state = read_state(tmp_path / "run")
+    assert state is not None
+    assert state.evaluated >= killed.done > 0
+    resumed_is_whole(tmp_path / "run")
 
 
 def test_a_killed_serial_sweep_goes_on(tmp_path):

@@ -94,9 +94,9 @@ class _Run:
             self.tasks = _tasks(self.job, self.state, self.plan.workers, self.crew.lanes, self.sink)
             self._feed(self.crew.ready * WINDOW)
             while self.crew.busy() or self.again or not self.all_given:
+                self.session.check()
                 self._step()
                 tick(self.state)
-                self.session.check()
             return self.state, False
         except KeyboardInterrupt:
             self._stop()

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -133,13 +134,12 @@ def ray_session(address: str | None, cores: int, gpus: int) -> Iterator[Session]
             _join(ray, wanted)
         session = Session.of(ray, started=wanted is None)
         try:
-            with _reaped(session.raylets):
+            with _reaped(session.raylets), _terminable():
                 yield session
-        except RayLostError:
-            session.clear_up()
-            raise
         finally:
-            if ray.is_initialized():
+            if session.silent(now=True):
+                session.clear_up()
+            else:
                 ray.shutdown()
 
 
@@ -188,6 +188,20 @@ def _join(ray: Any, address: str) -> None:
         if "ersion mismatch" in text:
             raise UserError(f"{where} has other versions: {text}; install the same on all nodes") from None
         raise UserError(f"{where} cannot be joined ({text}): {fix}") from None
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Within the block SIGTERM, a batch system's farewell, is SystemExit: the sweep keeps what it has. Ray would print
+    where each thread stands, and abort."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
