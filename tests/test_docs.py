@@ -21,9 +21,10 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 def commands(page: Path) -> list[str]:
-    """Every `dse ...` of the page's shell blocks, without comments."""
+    """Every `dse ...` of the page's shell blocks, without comments and redirections."""
     lines = (line.partition(" #")[0] for block in blocks(page, "(?:sh)?") for line in block.splitlines())
     parts = (part.strip() for line in lines for part in re.split(r";|&&", line))
+    parts = (re.split(r"\s\d?>\s", part)[0] for part in parts)
     return [part.removeprefix(".venv/bin/") for part in parts if re.match(r"(\.venv/bin/)?dse [a-z]", part)]
 
 

@@ -214,7 +214,7 @@ def test_bad_jobs(changes, text):
 
 
 def test_unknown_executor_and_keep():
-    with pytest.raises(UserError, match="unknown executor 'dask'; known: ray, serial"):
+    with pytest.raises(UserError, match="unknown executor 'dask'; known: auto, ray, serial"):
         run_sweep(fake_job(), "dask")
     with pytest.raises(UserError, match="unknown keep 'everything'; known: all, best"):
         run_sweep(fake_job(), keep="everything")
