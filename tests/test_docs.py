@@ -20,9 +20,14 @@ def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"^ *```{language}\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.M | re.S)
 
 
+def joined(block: str) -> str:
+    """A block with lines that end in a backslash put together."""
+    return re.sub(r"\\\n\s*", " ", block)
+
+
 def commands(page: Path) -> list[str]:
     """Every `dse ...` of the page's shell blocks, without comments and redirections."""
-    lines = (line.partition(" #")[0] for block in blocks(page, "(?:sh)?") for line in block.splitlines())
+    lines = (line.partition(" #")[0] for block in blocks(page, "(?:sh)?") for line in joined(block).splitlines())
     parts = (part.strip() for line in lines for part in re.split(r";|&&", line))
     parts = (re.split(r"\s\d?>\s", part)[0] for part in parts)
     return [part.removeprefix(".venv/bin/") for part in parts if re.match(r"(\.venv/bin/)?dse [a-z]", part)]
