@@ -131,7 +131,9 @@ class ScheduleSet:
         return found
 
 
-def fitting(space: Space, problems: Sequence[Any], gpus: Sequence[Any], any_order: bool = False) -> ScheduleSet:
+def fitting(
+    space: Space, problems: Sequence[Any], gpus: Sequence[Any], any_order: bool = False, alike: bool = False
+) -> ScheduleSet:
     """The schedules of a space whose own resources fit at least one of the GPUs.
 
     What depends on a problem's size (more splits than K-steps, an order that a smaller swizzle has too) is left in: the
@@ -143,6 +145,8 @@ def fitting(space: Space, problems: Sequence[Any], gpus: Sequence[Any], any_orde
         problems: their types and layouts count, and of kernels other than GEMM their sizes too.
         gpus: the model's records, bound to the space's family and type.
         any_order: see `ScheduleSet`; False finds what a sweep finds.
+        alike: fields of one value are columns as well, so that sets of several spaces of a kernel share what is
+            compiled; a third more memory.
 
     Raises:
         UserError: nothing fits.
@@ -155,7 +159,7 @@ def fitting(space: Space, problems: Sequence[Any], gpus: Sequence[Any], any_orde
         kept, columns = _fitting_part(kernel, part, cases)
         if len(kept):
             indices.append(kept + start)
-            groups.append(_group(kernel, columns))
+            groups.append(_group(kernel, columns, alike))
     if not groups:
         raise UserError(f"no schedule of the space {space.name} fits: widen the space or its preset, or change the GPU")
     return ScheduleSet(kernel, np.concatenate(indices), tuple(groups), space.size, any_order)
@@ -179,7 +183,7 @@ def listed(columns: Mapping[str, np.ndarray], kernel_name: str = "gemm") -> Sche
     return ScheduleSet(kernel, np.concatenate(places), groups, count, any_order=True)
 
 
-def _group(kernel: Any, columns: Mapping[str, np.ndarray]) -> ColumnGroup:
+def _group(kernel: Any, columns: Mapping[str, np.ndarray], alike: bool = False) -> ColumnGroup:
     count = len(next(iter(columns.values())))
     lanes, block = _lanes()
     lanes = min(lanes, -(-count // block) * block)
@@ -190,7 +194,7 @@ def _group(kernel: Any, columns: Mapping[str, np.ndarray]) -> ColumnGroup:
         values = columns[name]
         if name in kernel.compiled_fields:
             continue
-        if (values == values[0]).all() and varying:
+        if not alike and (values == values[0]).all() and varying:
             scalars[name] = np.asarray(values[0], np.float32)
         else:
             narrow = values.astype(NARROW if values.max() <= np.iinfo(NARROW).max else np.float32)

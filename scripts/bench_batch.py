@@ -1,6 +1,6 @@
-"""Measures `dse batch` as a whole command: many shapes x several GPUs x a sub-space, beside the same work by `dse sweep`.
+"""Measures `dse batch` as a whole command: many shapes x several GPUs x a sub-space, beside `dse sweep` of the same.
 
-python scripts/bench_batch.py [--shapes 1000] [--gpus h200_sxm,b200_sxm] [--swept 20]
+python scripts/bench_batch.py [--shapes 1000] [--gpus h200_sxm,b200_sxm] [--swept 10]
 
 The command runs twice, first with an empty compilation cache, then with what the first run compiled. `dse query` then
 asks for the best schedule of each shape. The baseline is one `dse sweep --shapes` a GPU over the first few shapes, with
@@ -127,7 +127,8 @@ def text(found: dict[str, Any]) -> str:
     """The figures in words."""
     return "\n".join(
         [
-            f"{found['shapes']} shapes on {found['gpus']}: {found['candidates']:,} points, {found['evaluated']:,} evaluated",
+            f"{found['shapes']} shapes on {found['gpus']}: {found['candidates']:,} points, "
+            f"{found['evaluated']:,} evaluated",
             f"cold compilation cache  {found['cold_s']:8.1f} s  {found['cold_core_s']:8.1f} core-s",
             f"warm                    {found['warm_s']:8.1f} s  {found['warm_core_s']:8.1f} core-s  "
             f"{found['candidates_per_s'] / 1e6:.1f} M points/s, {found['candidates_per_core_s'] / 1e6:.1f} M a core-s",

@@ -122,7 +122,7 @@ def _compile(schedules: ScheduleSet, group: ColumnGroup, part: Part) -> None:
 def _fitting(parts: Sequence[Part]) -> ScheduleSet | None:
     problems = dict.fromkeys(case.job.problem for part in parts for case in part.cases)
     try:
-        return fitting(parts[0].space, list(problems), [part.cases[0].job.gpu for part in parts])
+        return fitting(parts[0].space, list(problems), [part.cases[0].job.gpu for part in parts], alike=True)
     except UserError:  # nothing fits: every problem of these parts is left without a schedule
         return None
 
