@@ -9,6 +9,7 @@ from dse.errors import UserError
 from dse.gpu_axes import gpu_maker
 from dse.question import ask
 from dse.search import search
+from dse.search.inner import CONFIRMED
 from dse.studies.area_power import area_power
 from dse.studies.gpu_quantities import gpu_quantities
 from dse.sweep import run_sweep
@@ -81,12 +82,15 @@ def test_searchers_of_gpus_improve_on_their_beginning(sampler):
     assert result.best["latency_s"].iloc[0] < allowed["latency_s"].head(8).median()
 
 
-def test_a_shortlist_takes_fewer_evaluations_and_its_front_is_exact():
+def test_a_shortlist_takes_fewer_evaluations_and_its_front_is_all_but_exact():
     options = {"objectives": ("latency_s", "area_mm2"), "trials": 60, "sampler": "local"}
     whole, short = found(SHAPES[0], **options), found(SHAPES[0], inner="shortlist", **options)
     assert short.evaluations < 0.7 * whole.evaluations
-    for _, row in short.front.iterrows():
-        assert row["latency_s"] == pytest.approx(swept(SHAPES[0], row)["latency_s"], rel=1e-6)
+    alone = np.array([swept(SHAPES[0], row)["latency_s"] for _, row in short.front.iterrows()])
+    over = short.front["latency_s"].to_numpy() / alone - 1
+    assert over.min() >= -1e-6
+    assert (np.abs(over) < 1e-6).sum() >= min(CONFIRMED, len(over))
+    assert over.max() < 0.02
     for _, row in short.trials.head(5).iterrows():  # never faster than the whole space
         alone = swept(SHAPES[0], row)
         assert row["latency_s"] >= alone["latency_s"] * (1 - 1e-6)

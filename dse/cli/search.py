@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--inner",
         metavar="sweep|shortlist",
-        help="a trial chooses a GPU, whose schedules are all swept; or a list of good ones, the front swept in the end",
+        help="a trial chooses a GPU, whose schedules are all swept; or a list of good ones of them",
     )
     group.add_argument(
         "--at-most", action="append", default=[], metavar="NAME=VALUE",
@@ -161,6 +161,7 @@ def _write(path: Path, result: "SearchResult", command_line: str) -> None:
     trials = result.trials
     if path.suffix == ".parquet":
         columns = {str(name): trials[name].to_numpy() for name in trials}
+        columns = {name: own.astype(int) if own.dtype == bool else own for name, own in columns.items()}
         made = provenance(result.job, command_line) | {"sampler": result.sampler, "seed": result.seed}
         space = result.job.space
         write_rows(path, as_table(columns, space.size > 2**64, space.kernel), made | {"trials": len(trials)})

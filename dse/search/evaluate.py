@@ -57,7 +57,7 @@ class Evaluator(Protocol):
         ...
 
     def confirmed(self, candidates: Candidates) -> Evaluated | None:
-        """The exact costs where those told are bounds; None where they are exact."""
+        """Better costs of candidates, in the order of the first objective, where those told are bounds; else None."""
         ...
 
 

@@ -128,14 +128,15 @@ class Record:
 
     @property
     def front_trials(self) -> np.ndarray:
-        """Places of the trials on the front."""
+        """Places of the trials on the front, in the order of the first objective."""
         columns = _joined(self._columns)
         values, broken = self._goals.values(columns), self._goals.violations(columns)
         places = np.flatnonzero((broken <= 0).all(axis=1) & np.isfinite(values).all(axis=1))
-        return places[non_dominated(values[places])]
+        places = places[non_dominated(values[places])]
+        return places[np.argsort(values[places, 0], kind="stable")]
 
     def replace(self, places: np.ndarray, evaluated: Evaluated) -> None:
-        """Puts the exact costs of trials in the place of bounds."""
+        """Puts better costs of trials in the place of bounds."""
         columns = _joined(self._columns)
         for name, values in evaluated.columns.items():
             columns[name][places] = values

@@ -16,6 +16,7 @@ from .moves import place_in
 
 SEEDS = 9  # GPUs that are swept for the list
 DRAWN = 64  # GPUs that they are chosen from
+LANES = 128  # the list is filled up to a multiple: one that grows a little is not compiled anew
 OF_EACH = 48  # schedules that each of them, and each problem, gives
 
 
@@ -33,7 +34,7 @@ class Shortlist:
     """
 
     def __init__(self, schedules: ScheduleSet, model: CostModel, problems: Sequence[Any], seeds: Sequence[Any]) -> None:
-        self._model, self._problems, self._spent = model, problems, 0
+        self._model, self._problems, self._schedules, self._spent = model, problems, schedules, 0
         best = []
         for gpu in seeds:
             for problem in problems:
@@ -42,10 +43,18 @@ class Shortlist:
                 most = min(OF_EACH, len(latency_s))
                 near = np.argpartition(latency_s, most - 1)[:most]
                 best.append(near[np.isfinite(latency_s[near])])
-        self._place = np.unique(np.concatenate(best))
+        self._place = np.zeros(0, np.int64)
+        self.extend(np.concatenate(best), 0)
         if not len(self._place):
             raise UserError("no schedule of the space can run on the GPUs searched: widen the space or the GPU's axes")
-        self._fields = {name: values.astype(np.float32) for name, values in schedules.fields(self._place).items()}
+
+    def extend(self, place: np.ndarray, spent: int) -> None:
+        """Adds schedules, by their places in the set, that so many evaluations found."""
+        self._spent += spent
+        self._place = np.union1d(self._place, place.reshape(-1))
+        size = -(-max(len(self._place), 1) // LANES) * LANES
+        columns = self._schedules.fields(np.resize(self._place, size)) if len(self._place) else {}
+        self._fields = {name: values.astype(np.float32) for name, values in columns.items()}
 
     def spend(self) -> int:
         """Evaluations that making the list took; the next time 0."""
@@ -56,7 +65,8 @@ class Shortlist:
         """int64[problems, gpus] places of the list's fastest in the set, and evaluations."""
         machines = stacked(gpus, 1 << max(len(gpus) - 1, 0).bit_length())
         latencies = _compiled_list(self._model)
-        rows = [np.asarray(latencies(self._fields, problem, machines))[: len(gpus)] for problem in self._problems]
+        kept = slice(0, len(gpus)), slice(0, len(self._place))
+        rows = [np.asarray(latencies(self._fields, problem, machines))[kept] for problem in self._problems]
         return self._place[np.stack(rows).argmin(axis=2)], len(self._place) * len(gpus) * len(rows)
 
 

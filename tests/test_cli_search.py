@@ -1,0 +1,103 @@
+"""`dse search` as a command: what it says, files it goes on with, and one message for what does not fit."""
+
+import json
+
+import pytest
+from cli_run import answer, json_answer
+
+WORDS = ["search", "softmax", "--shape", "1024x4096", "--trials", "24", "--sampler", "local", "--seed", "3", "--quiet"]
+GPUS = ["--gpu-axis", "sm_count=66,132", "--gpu-axis", "ddr_bytes_per_s=0.5x:2x:log"]
+
+
+def test_regret_and_hypervolume_are_printed_where_the_space_can_be_swept(capsys):
+    words = [*WORDS, "--objectives", "latency_s,registers_per_thread"]
+    code, out, _ = answer(capsys, *words)
+    assert code == 0
+    assert "24 trials with local, seed 3" in out
+    assert "compared with a sweep of all" in out
+    assert "% of the exhaustive front's; 99 %" in out
+    told = json_answer(capsys, *words)
+    quality = told["quality"]
+    assert quality["regret"] == pytest.approx(quality["best"] / quality["true_best"] - 1)
+    assert 0 < quality["hypervolume_share"] <= 1
+    assert len(quality["reference"]) == 2
+    assert told["evaluations"] == 24
+    assert 0 <= told["asking_s"] <= told["seconds"]
+    alone = json_answer(capsys, *words, "--reference", "none")
+    assert alone["quality"] is None
+    assert alone["best"] == told["best"]
+
+
+def test_a_file_is_gone_on_with_and_says_what_differs(tmp_path, capsys):
+    words = [*WORDS, "--storage", tmp_path / "s.journal", "--study-name", "mine"]
+    first = json_answer(capsys, *words)
+    more = json_answer(capsys, *words, "--trials", "40")
+    assert (first["trials"], more["trials"]) == (24, 40)
+    assert more["best"][0]["latency_s"] <= first["best"][0]["latency_s"]
+    code, _, err = answer(capsys, *words, "--gpu", "a100_sxm")
+    assert code == 2
+    assert "gpu is h200_sxm there, a100_sxm here" in err
+    assert "give another --storage or --study-name (there: mine)" in err
+
+
+def test_gpus_with_swept_schedules_at_an_area_budget(tmp_path, capsys):
+    path = tmp_path / "trials.parquet"
+    words = [*WORDS, *GPUS, "--inner", "sweep", "--objectives", "latency_s,area_mm2", "--at-most", "area_mm2=700"]
+    told = json_answer(capsys, *words, "--out", path)
+    assert told["limits"] == {"area_mm2": 700}
+    assert all(row["gpu.area_mm2"] <= 700 for row in told["front"])
+    assert told["evaluations"] > 1000
+    code, out, _ = answer(capsys, *words)
+    assert code == 0
+    assert "limit     area_mm2 at most 700" in out
+    assert "are allowed" in out
+    two = [*words, "--shape", "2048x8192"]
+    summed = json_answer(capsys, *two, "--out", tmp_path / "two.csv")
+    row = summed["best"][0]
+    assert row["latency_s"] == pytest.approx(row["latency_s 1024x4096"] + row["latency_s 2048x8192"], rel=1e-5)
+    code, out, _ = answer(capsys, *two)
+    assert "latency_s 2048x8192" in out
+
+
+def test_known_schedules_are_tried_first(capsys):
+    words = [*WORDS, "--top", "40", "--first", "17", "--first", "cta_threads=256 vector_bytes=16 unroll=4 stages=1"]
+    tried = {row["trial"]: row for row in json_answer(capsys, *words)["best"]}
+    assert tried[0]["index"] == 17
+    assert (tried[1]["cta_threads"], tried[1]["vector_bytes"], tried[1]["unroll"]) == (256, 16, 4)
+
+
+def test_events_of_progress_tell_the_front(capsys):
+    words = [word for word in WORDS if word != "--quiet"]
+    code, _, err = answer(capsys, *words, "--objectives", "latency_s,registers_per_thread", "--progress", "json")
+    assert code == 0
+    last = json.loads(err.strip().splitlines()[-1])
+    assert last["event"] == "finished"
+    assert last["done"] == 24
+    assert last["front"] >= 1
+    assert 0 < last["hypervolume"] <= 1
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--at-most", "area_mm2"], "--at-most area_mm2: write NAME=NUMBER, e.g. --at-most area_mm2=861"),
+        (["--at-most", "area_mm2=861"], "area_mm2 is the same in every trial: no --gpu-axis moves it (sm_count, "),
+        (["--at-most", "smem_bytes=1", "--at-most", "smem_bytes=2"], "--at-most smem_bytes is given twice"),
+        (["--sampler", "gradient"], "sampler gradient follows derivatives by the GPU's numbers, and none is searched"),
+        (["--sampler", "cmaes", "--objectives", "latency_s,energy_j"], "sampler cmaes minimises one objective, but 2"),
+        (["--inner", "sweep"], "--inner sweep sweeps the schedules of every GPU tried, and none is searched"),
+        (["--shape", "64x64"], "2 shapes at once need --inner sweep: one schedule does not serve all of them"),
+        (["--gpu-axis", "sm_count=132"], "GPU field sm_count: one value, 132, is no choice: fix it with --set"),
+        ([*GPUS, "--set", "sm_count=100"], "GPU field sm_count is both set (--set sm_count) and searched"),
+        (["--first", "no_such_run"], "--first no_such_run: no schedule in words"),
+        (["--reference", "no_such_run"], "no run at"),
+        (["--study-name", "mine"], "--study-name mine names a study in a file: give --storage FILE too"),
+        (["--storage", "."], "is a folder: give a file"),
+    ],
+)
+def test_one_message_for_what_does_not_fit(words, text, capsys):
+    code, out, err = answer(capsys, *WORDS, *words)
+    assert code == 2
+    assert text in err
+    assert "Traceback" not in err
+    assert not out
