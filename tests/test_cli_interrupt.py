@@ -56,7 +56,7 @@ def test_in_the_middle_of_a_sweep(sweeping, tmp_path, capsys):
     folder = tmp_path / "run"
     assert f"what is finished is kept in {folder}. To go on:" in err
     command = err.strip().splitlines()[-1].strip()
-    assert command == f"dse sweep gemm --shape 8192x8192x8192 --out {folder} --resume"
+    assert command == f"dse sweep gemm --shape 8192x8192x8192 --out {folder}"
     assert (folder / "state.npz").exists()
     smaller = [*shlex.split(command)[1:], "--axis", "stages=3"]
     assert main(smaller) == 2  # another space: what is kept is not mixed with it
