@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from .machines import Machine
 from .row_layout import RowLayout
 from .space import Space
 from .store import ROW_GROUP_ROWS, row_writer
@@ -36,6 +37,10 @@ class PartFolder:
     part_rows: int = PART_ROWS
     trust: TrustLabel | None = None
     columns: tuple[str, ...] | None = None
+
+    def on(self, machine: Machine) -> "PartFolder":
+        """The same for a worker on such a machine: its parts say so."""
+        return replace(self, provenance={**self.provenance, **machine.to_dict()})
 
     @contextmanager
     def part(self, start: int) -> Iterator["PartWriter"]:

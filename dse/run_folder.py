@@ -109,12 +109,20 @@ class RunFolder:
         """Writes the results, complete or not."""
         self.checkpoint(state)
         summary = summarize(result)
-        made = self._provenance | {"summary": summary}
+        made = self._provenance | self._computed_on()
         big_index = self._job.space.size > 2**64
         for name, rows in (("top", result.top), ("front", result.front)):
             columns = {str(column): rows[column] for column in rows}
-            write_rows(self.path / f"{name}.parquet", as_table(columns, big_index, self._job.space.kernel), made)
-        write_json(self.path / SUMMARY_FILE, summary | {"provenance": self._provenance})
+            write_rows(
+                self.path / f"{name}.parquet",
+                as_table(columns, big_index, self._job.space.kernel),
+                made | {"summary": summary},
+            )
+        write_json(self.path / SUMMARY_FILE, summary | {"provenance": made})
+
+    def _computed_on(self) -> dict[str, Any]:
+        machines = [machine.to_dict() for machine in self.admission.machines]
+        return {"machines": machines} | (machines[0] if len(machines) == 1 else {})
 
     def how_it_went(self) -> dict[str, Any]:
         """Seconds, rate and executor of the complete run that the folder holds; nothing where its summary is lost."""

@@ -22,6 +22,7 @@ from dse.executors.ray import _tasks as ray_tasks
 from dse.executors.worker import machine_of
 from dse.platform import core_lock_path
 from dse.state import SweepState, joined_ranges
+from dse.store import read_provenance
 from dse.sweep import run_sweep
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -56,6 +57,7 @@ class ExecutorConformance:
         assert names == sorted(path.name for path in (tmp_path / "many").glob("rows-*"))
         for name in names:
             assert pq.read_table(tmp_path / "one" / name).equals(pq.read_table(tmp_path / "many" / name))
+            assert read_provenance(tmp_path / "many" / name).items() >= this_machine(job).to_dict().items()
 
     def test_interrupt_keeps_what_is_finished_and_resume_ends_with_the_same_result(self, tmp_path):
         job = fake_job(fake_space(64, 16, 64, 32), chunk_lanes=1024)
@@ -270,6 +272,7 @@ SCRIPT = """
 import sys, time
 sys.path[:0] = [{root!r}, {tests!r}]
 from fake_kernel import fake_job, fake_space
+from dse.store import read_provenance
 from dse.sweep import run_sweep
 
 def say(snapshot):

@@ -176,6 +176,9 @@ def test_what_a_worker_cannot_do_is_said_as_in_this_process(tmp_path):
 class FullSink:
     part_rows = 1024
 
+    def on(self, machine):
+        return self
+
     @contextmanager
     def part(self, start):
         raise UserError("cannot write rows: no room")

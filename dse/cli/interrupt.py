@@ -95,7 +95,9 @@ class Watched:
         import jax  # noqa: F401
 
         if self.name == "ray":
-            import ray  # noqa: F401
+            from ..executors.ray_session import import_ray
+
+            import_ray()
         self.state = done
         with stoppable():
             self.state, interrupted = self._executor.run(job, done, remember, *more)

@@ -41,6 +41,10 @@ class PartSink(Protocol):
         """Rows of one part."""
         ...
 
+    def on(self, machine: Machine) -> "PartSink":
+        """The same for a worker on such a machine: its parts say so."""
+        ...
+
     def part(self, start: int) -> AbstractContextManager[Part]:
         """The part whose first row has the index `start`."""
         ...

@@ -100,7 +100,7 @@ class RangeWorker:
         device = jax.devices()[0]
         machine = machine_of(job, device)
         self._job: SweepJob = job
-        self._sink: PartSink | None = sink
+        self._sink: PartSink | None = sink.on(machine) if sink else None
         self._runner = ChunkRunner(job, device, everything=sink is not None)
         self._runner.compile()
         self._keeper = BoundsKeeper(job)

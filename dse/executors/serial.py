@@ -44,9 +44,11 @@ class SerialExecutor:
         import jax
 
         device = self.device if self.device is not None else jax.devices()[0]
-        admit(machine_of(job, device))
+        machine = machine_of(job, device)
+        admit(machine)
         self.workers = self._asked or (GPU_THREADS if is_accelerator(device) else usable_cores())
         runner = ChunkRunner(job, device, everything=sink is not None)
+        sink = sink.on(machine) if sink else None
         return _Run(runner, job, done, sink).until_finished(self.workers, tick)
 
 

@@ -162,7 +162,10 @@ def run_task(
 def write_again(job: SweepJob, lost: list[Range], sink: PartSink) -> None:
     """Writes parts that got lost after their ranges had been evaluated; nothing is counted twice."""
     if lost:
+        import jax
+
         runner = ChunkRunner(job, everything=True)
+        sink = sink.on(machine_of(job, jax.devices()[0]))
         for part in lost:
             run_task(runner, part, Collector(job), BoundsKeeper(job), lambda: False, lambda _: None, sink)
 
