@@ -30,15 +30,15 @@ def resumed(folder: Path) -> tuple[bool, int]:
     """Whether the resumed result equals the uninterrupted one, and how many points it did not evaluate anew."""
     job = fake_job(fake_space(*SPACE), kernel=SlowKernel(), chunk_lanes=256)
     whole = run_sweep(fake_job(job.space), "serial")
-    first: list[int] = []
-    again = run_sweep(job, "serial", lambda snapshot: first or first.append(snapshot.done), out=folder)
+    seen: list[int] = []
+    again = run_sweep(job, "serial", lambda snapshot: seen.append(snapshot.done), out=folder)
     equal = (
         again.top.equals(whole.top)
         and again.front.equals(whole.front)
         and bool((again.histogram.counts == whole.histogram.counts).all())
         and (again.evaluated, again.reasons, again.top_ties) == (whole.evaluated, whole.reasons, whole.top_ties)
     )
-    return equal, first[0]
+    return equal, seen[0]
 
 
 def main() -> int:

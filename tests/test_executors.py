@@ -10,6 +10,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,7 +38,8 @@ class ExecutorConformance:
         return make_executor(self.name, workers)
 
     def test_equals_one_serial_thread(self):
-        for changes in ({}, {"start": 300, "stop": 2999, "tie_limit": 1}, {"chunk_lanes": 512, "top": 30}):
+        several: Any = ({}, {"start": 300, "stop": 2999, "tie_limit": 1}, {"chunk_lanes": 512, "top": 30})
+        for changes in several:
             job = fake_job(**changes)
             one = run_sweep(job, "serial", workers=1)
             many = run_sweep(job, self.make(2))
