@@ -14,7 +14,6 @@ overhead  what the chunks of one sweep cost Python, per chunk, beside the compil
 
 import argparse
 import os
-import resource
 import statistics
 import sys
 import time
@@ -27,21 +26,18 @@ WORKERS = 2
 
 
 def core_seconds() -> float:
-    """Processor time of this process and of all its descendants that live, and of those waited for."""
-    ticks = os.sysconf("SC_CLK_TCK")
-    total = resource.getrusage(resource.RUSAGE_CHILDREN)
-    seconds = total.ru_utime + total.ru_stime
+    """Processor time of this process and of all its descendants that live."""
     stats = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
         try:
             words = entry.read_text().rpartition(")")[2].split()
         except OSError:
             continue
-        stats[int(entry.parent.name)] = (int(words[1]), (int(words[11]) + int(words[12])) / ticks)
+        stats[int(entry.parent.name)] = (int(words[1]), int(words[11]) + int(words[12]))
     family = {os.getpid()}
     while grown := {pid for pid, (parent, _) in stats.items() if parent in family} - family:
         family |= grown
-    return seconds + sum(used for pid, (_, used) in stats.items() if pid in family)
+    return sum(ticks for pid, (_, ticks) in stats.items() if pid in family) / os.sysconf("SC_CLK_TCK")
 
 
 def measure_rate(points: int, repeats: int) -> dict[str, list[tuple[float, float]]]:
@@ -57,17 +53,34 @@ def measure_rate(points: int, repeats: int) -> dict[str, list[tuple[float, float
     run_sweep(sweep_job(10**7), SerialExecutor(WORKERS))
     found: dict[str, list[tuple[float, float]]] = {"serial": [], "ray": []}
     for _ in range(repeats):
-        found["serial"].append(_timed(lambda: run_sweep(job, SerialExecutor(WORKERS))))
+        found["serial"].append(_timed(job, SerialExecutor(WORKERS)))
         with ray_session(None, WORKERS, 0):
-            found["ray"].append(_timed(lambda: run_sweep(job, RayExecutor(WORKERS))))
+            found["ray"].append(_timed(job, RayExecutor(WORKERS)))
     return found
 
 
-def _timed(sweep: Any) -> tuple[float, float]:
-    began, core_began = time.perf_counter(), core_seconds()
-    result = sweep()
-    seconds, cores = time.perf_counter() - began, core_seconds() - core_began
-    return result.evaluated / seconds, result.evaluated / cores
+def _timed(job: Any, executor: Any) -> tuple[float, float]:
+    from dse.sweep import run_sweep
+
+    watch = _CoreWatch()
+    began = time.perf_counter()
+    result = run_sweep(job, executor, watch)
+    return result.evaluated / (time.perf_counter() - began), watch.done / watch.core_seconds
+
+
+class _CoreWatch:
+    """Processor time while a sweep runs: its workers, and what they took, are gone at its end."""
+
+    PAUSE_S = 2.0
+
+    def __init__(self) -> None:
+        self.done, self.core_seconds = 0, 0.0
+        self._before, self._next = core_seconds(), 0.0
+
+    def __call__(self, snapshot: Any) -> None:
+        if not snapshot.finished and snapshot.done > self.done and time.perf_counter() > self._next:
+            self.done, self.core_seconds = snapshot.done, core_seconds() - self._before
+            self._next = time.perf_counter() + self.PAUSE_S
 
 
 def measure_start(repeats: int) -> tuple[list[float], list[float]]:
