@@ -147,6 +147,7 @@ def test_an_interrupted_batch_goes_on_and_ends_the_same(rows, done, tmp_path, mo
     assert {entry["seconds"] for entry in part_way.steps} == {None}
     damaged = min(written)
     damaged.write_bytes(damaged.read_bytes()[:-20])
+    damaged.with_name(".part-00000.parquet.1.tmp").write_bytes(b"of a writer that was killed")
     finished = run_batch(plan, folder, top=3)
     assert finished.run["problems_now"] == plan.cases - len(written) + 1
     assert all(file.stat().st_mtime_ns == when for file, when in written.items() if file != damaged)

@@ -73,6 +73,16 @@ def test_a_dry_run_shows_a_models_problems_and_writes_nothing(capsys, tmp_path, 
     assert not list(tmp_path.iterdir())
 
 
+def test_choices_go_to_the_kernels_that_have_them(capsys) -> None:
+    words = ["batch", "--model", "mixtral_8x7b", "--phase", "decode", "--batch", "64", "--tp", "2", "--dtype", "fp8"]
+    words += ["--quantise-a", "--choice", "implementation=none", "--choice", "moe.distribution=power_law_1.2"]
+    rows = {row["layer"]: row for row in json_answer(capsys, *words, "--dry-run")["rows"]}
+    assert rows["qkv"]["choices"] == {"quantise_a": "true"}
+    assert rows["router"]["choices"] == {}
+    assert rows["attention"]["choices"] == {"implementation": "none"}
+    assert rows["experts"]["choices"] == {"implementation": "none", "distribution": "power_law_1.2", "tp": "2"}
+
+
 def test_a_model_of_ones_own_over_its_kernels_spaces(capsys, tmp_path) -> None:
     (tmp_path / "small.toml").write_text(MODEL)
     words = ["batch", "--model", str(tmp_path / "small.toml"), "--phase", "decode", "--batch", "4,8", *SMALL[:2]]
@@ -118,7 +128,11 @@ def test_ctrl_c_says_how_to_go_on(capsys, tmp_path, monkeypatch) -> None:
         ("--model llama3_8b --preset quik", "unknown preset of the space gemm/wgmma 'quik'; .*did you mean 'quick'"),
         ("--model llama3_8b --preset quick --preset library", "a preset is given twice for all kernels"),
         ("--model llama3_8b --choice moe.ep=2", "--choice is given for moe, but the batch holds gemm, "),
-        ("--model llama3_8b --choice layout=nn", "--layout is a choice of gemm"),
+        ("--model llama3_8b --choice warm=true", "--warm is a choice of .*; gemm has --out-dtype"),
+        (
+            "--model llama3_8b --choice decode_attention.layout=nn",
+            "--layout is a choice of gemm, .*; decode_attention has",
+        ),
         ("--model llama3_8b --axis tile_m", "--axis tile_m: write NAME=VALUE, or KERNEL.NAME=VALUE"),
         ("--shapes llama3_70b --tp 8", "--tp is of a model's steps: give it with --model"),
         ("attention --shapes llama3_70b", "unknown column in .*llama3_70b.csv, line 7: 'm'; known: .*shape"),

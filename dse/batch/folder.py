@@ -70,6 +70,8 @@ class BatchFolder:
                     f"the batch in {self.path} asked something else, results would not mix: {'; '.join(changed)}; "
                     "choose another folder with --out, or replace it with --overwrite"
                 )
+        for litter in self.path.glob(f"{BEST}/gpu=*/kernel=*/.*.tmp"):  # of a writer that was killed
+            litter.unlink(missing_ok=True)
         self._asked = asked
         if not used or overwrite:
             write_json(self.path / QUESTION_FILE, asked)

@@ -39,6 +39,7 @@ class Serving:
         dtype: of weights and activations of the layers. Where it is narrower than 16 bit, attention, the batched
             products of latent attention, routers and the output projection stay bf16, as in published checkpoints.
         kv_dtype: of the KV cache in decode; None: as attention's.
+        quantise_a: whether narrow GEMMs count the kernels that make their activations of bf16 ones.
     """
 
     phases: tuple[str, ...] = PHASES
@@ -50,6 +51,7 @@ class Serving:
     contexts: tuple[int, ...] = CONTEXTS
     dtype: str = "bf16"
     kv_dtype: str | None = None
+    quantise_a: bool = False
 
     @property
     def wide(self) -> str:
@@ -153,7 +155,9 @@ class _Step:
 
     def gemm(self, layer: str, n: int, k: int, count: int, batch: int = 0, wide: bool = False) -> BatchRow:
         dtype = self.serving.wide if wide or batch else self.serving.dtype
-        return self.row(layer, "gemm", f"{f'{batch}x' if batch > 1 else ''}{self.m}x{n}x{k}", dtype, count)
+        quantised = self.serving.quantise_a and DTYPE_BYTES[dtype] < WIDE_BYTES
+        choices = (("quantise_a", "true"),) if quantised else ()
+        return self.row(layer, "gemm", f"{f'{batch}x' if batch > 1 else ''}{self.m}x{n}x{k}", dtype, count, choices)
 
     def attention(
         self, layer: str, heads: str, dims: str, count: int, choices: tuple[tuple[str, str], ...] = ()

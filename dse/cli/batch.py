@@ -36,12 +36,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--batch", metavar="N,N", help="sequences in decode (default: 1,2,4,8,16,32,64,128,256)")
     group.add_argument("--context", metavar="N,N", help="keys a sequence in decode (default: 4096)")
     group.add_argument("--kv-dtype", help="type of the KV cache in decode (default: as attention's)")
+    group.add_argument(
+        "--quantise-a", action="store_true", default=None,
+        help="count the kernels that quantise activations before narrow GEMMs",
+    )  # fmt: skip
     group.add_argument("--shapes", metavar="NAME|FILE", help="a shape list in place of a model, by name or path (CSV)")
     group.add_argument("--shape", action="append", metavar="SHAPE", help="a shape; may be given several times")
     group.add_argument("--dtype", default="bf16", help="input type; of a model, of its layers' weights (default: bf16)")
     group.add_argument(
         "--choice", action="append", default=[], metavar="[KERNEL.]NAME=VALUE",
-        help="what a kernel lets choose beside its shape, e.g. layout=nn or decode_attention.implementation=vllm",
+        help="what a kernel lets choose beside its shape, e.g. layout=nn or decode_attention.implementation=fa3",
     )  # fmt: skip
     group = parser.add_argument_group("the machines and the spaces")
     group.add_argument("--gpu", default="h200_sxm", metavar="A,B", help="names (dse gpus) or TOML files")

@@ -5,12 +5,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
+from ..kernels.registry import check_choices, get_kernel, kernel_names
 from .options import overrides
 
 if TYPE_CHECKING:
     from ..batch import BatchRow, Setting
 
-OF_MODELS = ("tp", "ep", "phase", "prompt_length", "prompts", "batch", "context", "kv_dtype")
+OF_MODELS = ("tp", "ep", "phase", "prompt_length", "prompts", "batch", "context", "kv_dtype", "quantise_a")
 
 
 def rows_asked(arguments: argparse.Namespace) -> "list[BatchRow]":
@@ -43,6 +44,8 @@ def rows_asked(arguments: argparse.Namespace) -> "list[BatchRow]":
         serving: dict[str, Any] = {name: _numbers(text, name) for name, text in numbers.items() if text is not None}
         if arguments.prompts is not None:
             serving["prompts"] = _numbers(arguments.prompts, "prompts", many=False)[0]
+        if arguments.quantise_a:
+            serving["quantise_a"] = True
         if arguments.phase is not None:
             serving["phases"] = tuple(name.strip() for name in arguments.phase.split(","))
         rows = model_rows(
@@ -60,19 +63,23 @@ def _chosen(rows: "Sequence[BatchRow]", choices: Mapping[str, Mapping[str, str]]
     """Rows with the choices of the command, which count where a row does not choose itself."""
     from dataclasses import replace
 
-    from ..kernels.registry import check_choices, get_kernel
-
     kernels = dict.fromkeys(row.kernel for row in rows)
     for kernel, given in choices.items():
         if kernel and kernel not in kernels:
             raise UserError(f"--choice is given for {kernel}, but the batch holds {', '.join(kernels)} only")
-        for one in (kernel,) if kernel else kernels:
-            check_choices(get_kernel(one), given)
+        for name in given:
+            if kernel or not any(name in _choices_of(one) for one in kernels):
+                check_choices(get_kernel(kernel or next(iter(kernels))), [name])
     found = []
     for row in rows:
-        chosen = {**choices.get("", {}), **choices.get(row.kernel, {}), **dict(row.choices)}
+        general = {name: value for name, value in choices.get("", {}).items() if name in _choices_of(row.kernel)}
+        chosen = {**general, **choices.get(row.kernel, {}), **dict(row.choices)}
         found.append(replace(row, choices=tuple(chosen.items())))
     return found
+
+
+def _choices_of(kernel: str) -> set[str]:
+    return {choice.name for choice in get_kernel(kernel).problem.CHOICES}
 
 
 def setting_asked(arguments: argparse.Namespace) -> "Setting":
@@ -94,8 +101,6 @@ def setting_asked(arguments: argparse.Namespace) -> "Setting":
 
 
 def _by_kernel(texts: Sequence[str], option: str, separator: str) -> dict[str, dict[str, str]]:
-    from ..kernels.registry import kernel_names
-
     found: dict[str, dict[str, str]] = {}
     for text in texts:
         name, equals, value = text.partition("=")
