@@ -1,4 +1,4 @@
-"""Measures exact pruning (`dse sweep --prune`) on a GEMM space of some 6 x 10^9 schedules, and against whole sweeps.
+"""Measures exact pruning (`dse sweep --prune`) on a GEMM space of some 8 x 10^9 schedules, and against whole sweeps.
 
 python scripts/bench_prune.py [--shapes MxNxK,...] [--gpu h200_sxm] [--json]
 
