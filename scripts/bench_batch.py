@@ -113,7 +113,8 @@ def sweep_seconds(folder: Path, gpu: str, swept: int, count: int, cache: Path, b
         times[size] = run([*words, "--out", str(out)], cache)
         _check(json.loads(run([*words, "--out", str(out), "--resume", "--json"], cache).printed), gpu, best)
     one = [(times[2 * swept][at] - times[swept][at]) / swept for at in (0, 1)]
-    return Run(*(times[swept][at] + one[at] * (count - swept) for at in (0, 1)), "")
+    seconds, core_seconds = (times[swept][at] + one[at] * (count - swept) for at in (0, 1))
+    return Run(seconds, core_seconds, "")
 
 
 def _check(answer: dict[str, Any], gpu: str, best: dict[tuple[str, str], Any]) -> None:

@@ -10,6 +10,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
+import dse.batch.folder
 from dse import sweep
 from dse.batch import BatchRow, Setting, listed_rows, make_plan, read_batch, run_batch
 from dse.batch.columns import OWN
@@ -156,6 +157,25 @@ def test_an_interrupted_batch_goes_on_and_ends_the_same(rows, done, tmp_path, mo
     assert finished.steps == done.steps
     once_more = run_batch(plan, folder, top=3)
     assert (once_more.run["problems_now"], once_more.run["evaluated_now"]) == (0, 0)
+
+
+def test_a_full_disk_loses_nothing_that_is_written(rows, done, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("dse.batch.plan.PART_CASES", (1, 1))
+    folder, plan = tmp_path / "run", make_plan(rows, SETTING)
+    write_rows = dse.batch.folder.write_rows
+
+    def full(path, *more) -> None:
+        if len(list(folder.glob("best/*/*/*.parquet"))) == 2:
+            raise UserError(f"cannot write {path}: No space left on device; make room")
+        write_rows(path, *more)
+
+    monkeypatch.setattr("dse.batch.folder.write_rows", full)
+    with pytest.raises(UserError, match="No space left on device; make room"):
+        run_batch(plan, folder, top=3)
+    monkeypatch.setattr("dse.batch.folder.write_rows", write_rows)
+    finished = run_batch(plan, folder, top=3)
+    assert finished.run["problems_now"] == plan.cases - 2
+    pd.testing.assert_frame_equal(finished.best, done.best)
 
 
 @pytest.mark.parametrize(

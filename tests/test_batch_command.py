@@ -73,6 +73,12 @@ def test_a_dry_run_shows_a_models_problems_and_writes_nothing(capsys, tmp_path, 
     assert not list(tmp_path.iterdir())
 
 
+def test_several_models_are_several_steps(capsys) -> None:
+    words = ["batch", "--model", "llama3_8b,gpt_oss_20b", "--phase", "decode", "--batch", "1", "--dry-run"]
+    rows = json_answer(capsys, *words)["rows"]
+    assert list(dict.fromkeys(row["model"] for row in rows)) == ["llama3_8b", "gpt_oss_20b"]
+
+
 def test_choices_go_to_the_kernels_that_have_them(capsys) -> None:
     words = ["batch", "--model", "mixtral_8x7b", "--phase", "decode", "--batch", "64", "--tp", "2", "--dtype", "fp8"]
     words += ["--quantise-a", "--choice", "implementation=none", "--choice", "moe.distribution=power_law_1.2"]
@@ -118,6 +124,7 @@ def test_ctrl_c_says_how_to_go_on(capsys, tmp_path, monkeypatch) -> None:
         ("--model llama3_8b --shapes llama3_70b", "--model and --shapes are given"),
         ("gemm --model llama3_8b", "gemm and --model: a model brings its own kernels"),
         ("--model lama3_8b", "unknown model 'lama3_8b'"),
+        ("--model llama3_8b,llama3_8b", "the model llama3_8b is given twice"),
         ("--model llama3_8b --phase training", "unknown phase 'training'; known: decode, prefill"),
         ("--model llama3_8b --tp 3", "tp = 3 does not divide the 32 heads of llama3_8b"),
         ("--model llama3_8b --tp 0", "--tp 0: whole numbers from 1, separated by commas"),
@@ -209,6 +216,9 @@ def test_folders_of_sweeps_have_top_front_and_rows(capsys, tmp_path) -> None:
         ("create table t as select 1", "a CREATE statement is not allowed"),
         ("drop view best", "a DROP statement is not allowed"),
         ("set threads = 1", "a SET statement is not allowed"),
+        ("pragma threads = 1", "a SET statement is not allowed"),
+        ("explain analyze copy best to 'x.csv'", "a EXPLAIN statement is not allowed"),
+        ("export database 'x'", "a EXPORT statement is not allowed"),
         ("attach 'x.db'", "a ATTACH statement is not allowed"),
     ],
 )

@@ -11,7 +11,7 @@ from dse.kernels.gemm import gemm_problem
 from dse.paired import paired_costs
 from dse.schedule_set import CPU_BLOCK_LANES, DECIDES_WHAT_FITS, fitting, listed
 from dse.schedule_text import parse_schedule
-from dse.tuning import tune
+from dse.tuning import tune, tune_few
 from jaxmodel.machine import Gpu
 
 SMALL = {"tile_m": [64, 128], "tile_n": [64, 128, 256], "stages": [2, 4, 8], "raster": ["along_m:1", "along_n:8"]}
@@ -41,6 +41,45 @@ def test_tuned_schedules_are_those_of_a_sweep(space, machines, problems) -> None
     wanted = [sweep(shape=problem, gpu=gpu, space=space).top.iloc[0] for problem in problems for gpu in machines]
     np.testing.assert_array_equal(found.latency_s, [row["latency_s"] for row in wanted])
     np.testing.assert_array_equal(found.index, [int(row["index"]) for row in wanted])
+
+
+@pytest.mark.parametrize("count", [1, 7, 300])
+def test_the_fastest_few_are_the_first_of_all_in_order(space, machines, problems, count) -> None:
+    """300 are more than tie with the last of some row; ties keep the order of the space."""
+    bound = machines[0].bind("bf16")
+    schedules = fitting(space, problems, [bound])
+    found = tune_few(schedules, [(problem, bound) for problem in problems], count)
+    for row, problem in enumerate(problems):
+        (values,) = schedules.values(*_records(problem, bound))
+        order = np.argsort(values, kind="stable")[:count]
+        assert len(set(values[order])) < count or count == 1  # there are ties
+        np.testing.assert_array_equal(found.latency_s[row], values[order])
+        np.testing.assert_array_equal(found.index[row], schedules.index[order])
+
+
+def test_fewer_can_run_than_are_asked_for(space, machines) -> None:
+    bound, problem = machines[0].bind("bf16"), gemm_problem("33x3008x704")
+    schedules = fitting(space.restrict({"tile_m": 64, "tile_n": 64, "stages": 4}), [problem], [bound])
+    (values,) = schedules.values(*_records(problem, bound))
+    runs = int(np.isfinite(values).sum())
+    found = tune_few(schedules, [(problem, bound)], len(values))
+    assert 0 < runs < len(values)
+    assert np.isfinite(found.latency_s[0]).sum() == runs
+    assert (found.index[0] >= 0).sum() == runs
+    assert set(found.index[0][runs:]) == {-1}
+
+
+def test_sets_that_share_what_is_compiled_have_the_same_values(space, machines, problems) -> None:
+    bound = machines[0].bind("bf16")
+    own, alike = (fitting(space, problems, [bound], alike=alike) for alike in (False, True))
+    assert any(group.scalars for group in own.groups)
+    assert not any(group.scalars for group in alike.groups)
+    np.testing.assert_array_equal(own.index, alike.index)
+    for problem in problems:
+        np.testing.assert_array_equal(*(at.values(*_records(problem, bound)) for at in (own, alike)))
+    places = np.arange(0, len(own), 501)
+    for name, values in own.fields(places).items():
+        np.testing.assert_array_equal(values, alike.fields(places)[name], err_msg=name)
 
 
 def test_workers_do_not_change_the_answer(space, machines, problems) -> None:

@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
     parser.add_argument("kernel", nargs="?", help="of the shapes in --shapes or --shape: gemm, attention, moe, ...")
     group = parser.add_argument_group("the problems: a model's steps, or shapes")
-    group.add_argument("--model", metavar="NAME|FILE", help="a model (dse models) or a TOML file of your own")
+    group.add_argument("--model", metavar="A,B", help="models by name (dse models) or TOML file")
     group.add_argument("--phase", metavar="NAMES", help="prefill, decode or both (default: prefill,decode)")
     group.add_argument("--tp", metavar="N,N", help="tensor-parallel degrees (default: 1)")
     group.add_argument("--ep", metavar="N,N", help="of the tp GPUs, those that share the experts (default: 1)")

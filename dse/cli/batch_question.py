@@ -48,10 +48,13 @@ def rows_asked(arguments: argparse.Namespace) -> "list[BatchRow]":
             serving["quantise_a"] = True
         if arguments.phase is not None:
             serving["phases"] = tuple(name.strip() for name in arguments.phase.split(","))
-        rows = model_rows(
-            load_model(arguments.model), Serving(**serving, dtype=arguments.dtype, kv_dtype=arguments.kv_dtype)
-        )
-        return _chosen(rows, choices)
+        asked = Serving(**serving, dtype=arguments.dtype, kv_dtype=arguments.kv_dtype)
+        models = [load_model(name.strip()) for name in arguments.model.split(",")]
+        names = [model.name for model in models]
+        twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
+        if twice:
+            raise UserError(f"the model {twice} is given twice: give each once, and name your own file otherwise")
+        return _chosen([row for model in models for row in model_rows(model, asked)], choices)
     wrong = next((name for name in OF_MODELS if getattr(arguments, name) is not None), None)
     if wrong:
         raise UserError(f"--{wrong.replace('_', '-')} is of a model's steps: give it with --model")
