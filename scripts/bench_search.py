@@ -51,12 +51,12 @@ JOINT = (
     ("tpe", "sweep", 48),
     ("local", "sweep", 48),
     ("gradient", "sweep", 48),
-    ("random", "shortlist", 2000),
-    ("nsga2", "shortlist", 2000),
-    ("local", "shortlist", 2000),
-    ("gradient", "shortlist", 2000),
-    ("random", None, 10_000),
-    ("local", None, 10_000),
+    ("random", "shortlist", 400),
+    ("nsga2", "shortlist", 400),
+    ("local", "shortlist", 400),
+    ("gradient", "shortlist", 400),
+    ("random", None, 5_000),
+    ("local", None, 5_000),
 )
 
 

@@ -5,7 +5,8 @@
 The schedule is held; where it is tuned, that is the slope of the tuned objective too (the envelope theorem). A chosen
 number may move several of the model's numbers: how they follow it is found once, in the middle of the ranges. Numbers
 that the model takes whole, in waves and residents (what decides what fits), have no derivative that means anything: for
-them it is the change over some 10 % to either side. Quantities of the GPU are differenced likewise.
+them it is the change over some 10 % to either side. Quantities of the GPU are differenced likewise, and so is a slope
+that float32 cannot hold.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +27,7 @@ from .moves import ends, nearest, place_in, share_of
 
 ARC = 1.1  # factor to either side, for what has no derivative
 TINY = 1e-30
-LANES = 16  # one compiled shape
+LANES = 16  # one compiled shape for up to seven differenced axes
 
 
 class Slopes:
@@ -104,22 +105,25 @@ class Slopes:
                 for name, share in follows.items():
                     leaf = np.asarray(getattr(by_leaf, name), float).reshape(len(self._costs), -1)
                     slopes[:, at] += (leaf * np.ravel(share)).sum(axis=1)
-        whole = [at for at in range(len(self._axes)) if self._whole[at]]
-        if whole:
-            self._add_arcs(slopes, whole, fields, problem, numbers)
+        finite = np.isfinite(slopes).all(axis=0)
+        differenced = [at for at in range(len(self._axes)) if self._whole[at] or not finite[at]]
+        if differenced:
+            self._add_arcs(slopes, differenced, fields, problem, numbers)
         return np.asarray(values, float), slopes
 
     def _add_arcs(
-        self, slopes: np.ndarray, whole: Sequence[int], fields: Mapping[str, Any], problem: Any, numbers: np.ndarray
+        self, slopes: np.ndarray, axes: Sequence[int], fields: Mapping[str, Any], problem: Any, numbers: np.ndarray
     ) -> None:
         """A side on which the schedule cannot run is left out; then the slope is that of the other."""
-        points = [numbers, *(side for at in whole for side in self._sides(at, numbers))]
-        machines = stacked([self._machines.record(self._named(point)) for point in points], LANES)
-        many = {name: np.full(LANES, value, np.float32) for name, value in fields.items()}
+        points = [numbers, *(side for at in axes for side in self._sides(at, numbers))]
+        lanes = max(LANES, 1 << (len(points) - 1).bit_length())
+        machines = stacked([self._machines.record(self._named(point)) for point in points], lanes)
+        many = {name: np.full(lanes, value, np.float32) for name, value in fields.items()}
         costs = compiled_batch(self._model, True)(many, problem, machines)
         self.evaluations += len(points)
         runs = np.asarray(costs["reason"]) == 0
-        for place, at in enumerate(whole):
+        slopes[:, list(axes)] = 0.0
+        for place, at in enumerate(axes):
             low, high = (1 + 2 * place + side if runs[1 + 2 * place + side] else 0 for side in (0, 1))
             if points[high][at] > points[low][at]:
                 for row, name in enumerate(self._costs):
