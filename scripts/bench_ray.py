@@ -7,7 +7,8 @@ started, say what they would be without other work.
 
 rate      candidates a second from --points (10^9) on, alternating: the serial executor, two Ray workers
 start     from Ray up to the first chunk finished, with compiled functions on disk
-balance   2, 4, 8 simulated nodes of one core: the largest share of chunks over the mean, less one
+balance   2, 4, 8 simulated nodes of one core: the largest and smallest share of chunks beside the mean. The nodes share
+          this machine, so a chunk is a pause here: it takes one time on all, as on machines apart
 overhead  what the chunks of one sweep cost Python, per chunk, beside the compiled code: how many threads one process
           can keep busy, `dse.executors.auto.SERIAL_CORES`
 """
@@ -23,6 +24,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = ("rate", "start", "balance", "overhead")
 WORKERS = 2
+BALANCE_CHUNKS, BALANCE_CHUNK_S = 80, 0.1  # of each node
 
 
 def core_seconds() -> float:
@@ -116,18 +118,18 @@ class _Watch:
             self.first_s = time.perf_counter() - self._began
 
 
-def measure_balance(nodes: int, points: int) -> dict[str, int]:
+def measure_balance(nodes: int) -> dict[str, int]:
     """Candidates that each of so many simulated nodes evaluated."""
-    sys.path.insert(0, str(ROOT / "tests"))
-    from bench import sweep_job
-    from ray_runs import cluster
+    from fake_kernel import fake_job, fake_space
+    from ray_runs import SlowKernel, cluster
 
     from dse.executors.ray import RayExecutor
     from dse.sweep import run_sweep
 
     executor = RayExecutor(nodes)
+    kernel = SlowKernel(chunk_s=BALANCE_CHUNK_S)
     with cluster(nodes):
-        run_sweep(sweep_job(points), executor)
+        run_sweep(fake_job(fake_space(nodes, BALANCE_CHUNKS, 16, 16), kernel=kernel, chunk_lanes=256), executor)
     return executor.done_by
 
 
@@ -175,7 +177,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="The Ray executor against the serial one.")
     parser.add_argument("part", nargs="*", choices=[*PARTS, []], help="what to measure (default: all but overhead)")
     parser.add_argument("--points", type=int, default=10**9)
-    parser.add_argument("--balance-points", type=int, default=2 * 10**8)
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
     parts = options.part or PARTS[:3]
@@ -188,7 +189,7 @@ def main() -> None:
         print(f" ({min(first):.2f} to {max(first):.2f}) until the first chunk is finished", flush=True)
     if "balance" in parts:
         for nodes in (2, 4, 8):
-            shares = measure_balance(nodes, options.balance_points)
+            shares = measure_balance(nodes)
             mean = sum(shares.values()) / nodes
             most, least = max(shares.values()) / mean - 1, 1 - min(shares.values()) / mean
             print(
@@ -216,5 +217,5 @@ def _print_rate(found: dict[str, list[tuple[float, float]]]) -> None:
 
 
 if __name__ == "__main__":
-    sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
+    sys.path[:0] = [str(ROOT), str(ROOT / "scripts"), str(ROOT / "tests")]
     main()

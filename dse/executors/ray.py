@@ -1,5 +1,6 @@
 """The Ray executor: long-lived actors, each evaluating and reducing ranges of the index by itself."""
 
+import time
 from collections import deque
 from collections.abc import Iterator
 
@@ -101,8 +102,10 @@ class _Run:
         except KeyboardInterrupt:
             self._stop()
             return self.state, True
-        except self.ray.exceptions.RaySystemError as error:
-            raise self.session.lost() from error
+        except self.ray.exceptions.RayError as error:
+            if isinstance(error, self.ray.exceptions.RaySystemError) or self.session.silent(now=True):
+                raise self.session.lost() from error
+            raise
         finally:
             if not self.session.silent(now=True):
                 self.crew.dismiss()
@@ -112,6 +115,9 @@ class _Run:
         if self.crew.vacant and not self.session.silent(now=True):
             self.crew.fill()
         waiting = self.crew.waiting()
+        if not waiting:  # all workers are lost, and Ray does not answer: it may come back
+            time.sleep(TICK_S)
+            return
         finished, _ = self.ray.wait(waiting, num_returns=1, timeout=TICK_S)
         if finished:
             finished, _ = self.ray.wait(waiting, num_returns=len(waiting), timeout=0)

@@ -130,7 +130,8 @@ class Crew:
 
         Args:
             worker, reference: who, and what its start returned.
-            at_once: nothing has been computed yet: one that must not take part ends the run; else it is left out.
+            at_once: nothing has been computed yet: one that must not take part ends the run; else it is left out,
+                unless no other is there.
 
         Returns:
             whether it takes part.
@@ -147,7 +148,7 @@ class Crew:
             self._check(started)
         except UserError as error:
             self._ray.kill(worker.actor)
-            if at_once:
+            if at_once or not (self.ready or self._starting or self.vacant):
                 raise
             self._notice(f"a worker is left out: {error}")
             return False
