@@ -215,8 +215,8 @@ def _lanes() -> tuple[int, int]:
 def _compiled(
     kernel: CostModel, constants: tuple[tuple[str, float], ...], names: tuple[str, ...], any_order: bool
 ) -> Any:
-    """`evaluate(columns, scalars, problem, gpu, used)`: values of one call, infinite past the first `used` blocks, which
-    are all that is computed; another problem or GPU does not retrace."""
+    """`evaluate(columns, scalars, problem, gpu, used)`: values of one call. Only the first `used` blocks are computed,
+    the rest is infinite; another problem or GPU does not retrace."""
     import jax
     import jax.numpy as jnp
 

@@ -91,6 +91,7 @@ def measure(folder: Path, count: int, gpus: str, swept: int) -> dict[str, Any]:
         "candidates_per_s": made["candidates"] / runs["warm"].seconds,
         "candidates_per_core_s": made["candidates"] / runs["warm"].core_seconds,
         "query_s": query.seconds,
+        "query_core_s": query.core_seconds,
         "sweep_s": sum(one.seconds for one in baseline.values()),
         "sweep_core_s": sum(one.core_seconds for one in baseline.values()),
     }
@@ -133,7 +134,7 @@ def text(found: dict[str, Any]) -> str:
             f"cold compilation cache  {found['cold_s']:8.1f} s  {found['cold_core_s']:8.1f} core-s",
             f"warm                    {found['warm_s']:8.1f} s  {found['warm_core_s']:8.1f} core-s  "
             f"{found['candidates_per_s'] / 1e6:.1f} M points/s, {found['candidates_per_core_s'] / 1e6:.1f} M a core-s",
-            f"dse query, best of each {found['query_s']:8.2f} s",
+            f"dse query, best of each {found['query_s']:8.2f} s  {found['query_core_s']:8.2f} core-s",
             f"dse sweep, extrapolated {found['sweep_s']:8.1f} s  {found['sweep_core_s']:8.1f} core-s  "
             f"{found['speedup']:.1f} times as long, {found['core_speedup']:.1f} times the core-seconds",
         ]
