@@ -2,8 +2,9 @@
 
 Of one objective a step starts from one of the few best points; of several, from the point of the front that is nearest
 to the ideal under weights drawn anew for every step (a weighted maximum over the objectives' logarithms), so that the
-whole front is worked on. Most steps move along one axis, some along two or three. Where nothing better was found for a
-while, the search starts anew from random points; the front keeps what was found.
+whole front is worked on. Most steps move along one axis, some along two or three, and a tenth of the points are drawn
+anywhere. Where nothing better was found for a while, the search starts anew from random points; the front keeps what
+was found.
 """
 
 import numpy as np
@@ -16,7 +17,8 @@ AN_AXIS, A_GPU_AXIS = 5, 2  # random points before the first step and at a resta
 LEADERS = 6  # points that steps start from
 DECAY = 0.5  # how much likelier each of them is than the next
 AXES = (0.6, 0.3, 0.1)  # how often a step moves along one axis, two, three
-PATIENCE = 400  # points without a better one before a restart
+ANYWHERE = 0.1  # how often a point is drawn anywhere
+PATIENCE = 150  # points without a better one before a restart
 TRIES = 50  # steps from one point before it counts as worked out
 
 
@@ -64,7 +66,7 @@ class LocalSearcher:
         parent = None
         if self._random_left > 0:
             self._random_left -= 1
-        else:
+        elif self._rng.random() >= ANYWHERE:
             parent = self._parent()
         for _ in range(TRIES):
             if parent is None:
