@@ -66,6 +66,8 @@ def refused(capsys, *words: str) -> str:
         (["--set", "l2_capacity_mb=60"], ["wrong unit: the field is l2_capacity_bytes"]),
         (["--set", "sm_count=2x", "--set", "sm_count=3x"], ["--set sm_count is given twice"]),
         (["--executor", "threads"], ["unknown executor 'threads'; known: auto, ray, serial"]),
+        (["--executor", "ray", "--address", "127.0.0.1:1"], ["cannot be reached", "ray start --head", "RAY_ADDRESS"]),
+        (["--executor", "serial", "--address", "a:1"], ["--address a:1 is a Ray cluster's: it needs --executor ray"]),
         (["--keep", "some"], ["unknown keep 'some'; known: all, best"]),
         (["--top", "0"], ["'0' is not a whole number from 1"]),
         (["--no-such-option"], ["unrecognized arguments: --no-such-option"]),

@@ -1,12 +1,13 @@
 """Every executor gives the same result, bit for bit, and keeps what is finished when it is interrupted."""
 
+import contextlib
 import fcntl
 import os
-import re
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -226,32 +227,34 @@ def test_executors_by_name():
     [
         (
             "127.0.0.1:1",
-            r"the Ray cluster at 127\.0\.0\.1:1 cannot be reached \(.*refused\): start one with `ray start",
+            r"the Ray cluster at 127\.0\.0\.1:1 cannot be reached \(.*refused\): start one with",
         ),
         ("somewhere", r"the Ray cluster at somewhere cannot be reached \('somewhere' is not HOST:PORT\): start one"),
         ("ray://127.0.0.1:1", r"is a Ray Client's address: run dse on a node of the cluster, with --address auto"),
+        ("127.0.0.1:{mute}", r"cannot be reached \(no answer within 0 s\): start one"),
+        ("127.0.0.1:{other}", r"cannot be reached \(what answers there is no Ray\): start one"),
     ],
 )
-def test_a_cluster_that_cannot_be_reached_is_one_message(address, text):
+def test_a_cluster_that_cannot_be_reached_is_one_message(address, text, monkeypatch):
     from dse.executors.ray_session import _join, import_ray
 
-    with pytest.raises(UserError, match=text):
-        _join(import_ray(), address)
+    monkeypatch.setattr("dse.executors.ray_session.ANSWER_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as mute, socket.create_server(("127.0.0.1", 0)) as other:
+        threading.Thread(target=_answer_once, args=(other,), daemon=True).start()
+        where = address.format(mute=mute.getsockname()[1], other=other.getsockname()[1])
+        with pytest.raises(UserError, match=text):
+            _join(import_ray(), where)
 
 
-def test_a_cluster_that_does_not_answer_is_one_message_soon(tmp_path):
-    words = ["sweep", "gemm", "--shape", "512x512x512", "--preset", "quick", "--executor", "ray", "--quiet"]
-    with socket.create_server(("127.0.0.1", 0)) as mute:
-        words += ["--out", str(tmp_path / "run"), "--address", f"127.0.0.1:{mute.getsockname()[1]}"]
-        code = (
-            "import sys; from dse.cli import main; from dse.executors import ray_session; ray_session.JOIN_S = 1.0; "
-            f"sys.exit(main({words!r}))"
-        )
-        run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert run.returncode == 2
-    assert re.fullmatch(
-        r"dse: the Ray cluster at .* cannot be reached \(no answer within 1 s\): start .*\n", run.stderr
-    )
+def _answer_once(server):
+    with contextlib.suppress(OSError):
+        server.accept()[0].sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+
+@pytest.mark.usefixtures("local_ray")
+def test_another_cluster_is_not_joined_beside_the_one_that_is():
+    with pytest.raises(UserError, match=r"process is connected to Ray already: leave address 10\.0\.0\.1:6379 out, or"):
+        run_sweep(fake_job(), make_executor("ray", address="10.0.0.1:6379"))
 
 
 def test_a_gpu_has_two_threads_unless_asked_for_others(monkeypatch):

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -16,10 +15,13 @@ from typing import Any
 
 from ..errors import UserError
 from . import ray_reaper
+from .ray_surroundings import importable_in_workers, silenced, terminable, unsaid
 
 OBJECT_STORE_BYTES = 100 * 2**20  # results are small; less than 75 MB Ray refuses
 REACH_S = 4.0  # for a connection to the cluster's address
-JOIN_S = 11.0  # for joining it; Ray itself tries for 40 s
+ANSWER_S = 8.0  # for its answer
+HTTP2_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+HTTP2_SETTINGS = bytes([4])  # the type of a server's first frame
 WATCH_S = 1.0  # between looks at whether Ray is there still
 LOCAL_PATIENCE_S = 1.5  # a local Ray that is gone does not come back
 CLUSTER_PATIENCE_S = 30.0  # the head of a cluster may be started again; Ray ends this process after 60 s
@@ -124,17 +126,21 @@ def ray_session(address: str | None, cores: int, gpus: int) -> Iterator[Session]
     """
     ray = import_ray()
     if ray.is_initialized():
+        if address:
+            raise UserError(
+                f"this process is connected to Ray already: leave address {address} out, or call ray.shutdown() first"
+            )
         yield Session.of(ray, started=False)
         return
     wanted = asked_address(address)
-    with _unsaid(ray):
+    with unsaid(ray):
         if wanted is None:
             _start_local(ray, cores, gpus)
         else:
             _join(ray, wanted)
         session = Session.of(ray, started=wanted is None)
         try:
-            with _reaped(session.raylets), _terminable():
+            with _reaped(session.raylets), terminable():
                 yield session
         finally:
             if session.silent(now=True):
@@ -144,7 +150,7 @@ def ray_session(address: str | None, cores: int, gpus: int) -> Iterator[Session]
 
 
 def _start_local(ray: Any, cores: int, gpus: int) -> None:
-    with _importable_in_workers(), warnings.catch_warnings():
+    with importable_in_workers(), warnings.catch_warnings():
         # Ray starts programs; nothing of jax runs between fork and exec
         warnings.filterwarnings("ignore", "os.fork")
         ray.init(
@@ -163,74 +169,40 @@ def _join(ray: Any, address: str) -> None:
     fix = "start one with `ray start --head`, or correct --address or RAY_ADDRESS (HOST:PORT of its head, or auto)"
     if "://" in address:
         raise UserError(f"{where} is a Ray Client's address: run dse on a node of the cluster, with --address auto")
-    if address != "auto":
-        try:
-            with socket.create_connection(_host_and_port(address), REACH_S):
-                pass
-        except (OSError, ValueError) as error:
-            raise UserError(f"{where} cannot be reached ({error}): {fix}") from None
-    failures: list[BaseException] = []
-
-    def join() -> None:  # in a thread: Ray cannot be told to give up sooner
-        try:
+    head = ray._private.utils.read_ray_address() if address == "auto" else address
+    try:
+        if head:
+            _greet(_host_and_port(head))
+        with silenced():
             ray.init(address=address, logging_level=logging.CRITICAL, log_to_driver=False)
-        except BaseException as error:
-            failures.append(error)
-
-    thread = threading.Thread(target=join, daemon=True)
-    with _silenced():
-        thread.start()
-        thread.join(JOIN_S)
-    if thread.is_alive():
-        raise UserError(f"{where} cannot be reached (no answer within {JOIN_S:.0f} s): {fix}")
-    if failures:
-        text = " ".join(str(failures[0]).split())
+    except (OSError, ValueError) as error:  # a ConnectionError of Ray's is an OSError
+        raise UserError(f"{where} cannot be reached ({_in_one_line(error)}): {fix}") from None
+    except (RuntimeError, AssertionError, ray.exceptions.RayError) as error:
+        text = _in_one_line(error)
         if "ersion mismatch" in text:
             raise UserError(f"{where} has other versions: {text}; install the same on all nodes") from None
         raise UserError(f"{where} cannot be joined ({text}): {fix}") from None
 
 
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """Within the block SIGTERM, a batch system's farewell, is SystemExit: the sweep keeps what it has. Ray would print
-    where each thread stands, and abort."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+def _greet(door: tuple[str, int]) -> None:
+    """Says hello in HTTP/2, which Ray's servers speak: Ray itself would try for 40 s where nobody answers.
+
+    Raises:
+        OSError: nobody is there, nobody answers, or somebody else does.
+    """
+    with socket.create_connection(door, REACH_S) as connection:
+        connection.settimeout(ANSWER_S)
+        connection.sendall(HTTP2_HELLO)
+        try:
+            answer = connection.recv(9)
+        except TimeoutError:
+            raise TimeoutError(f"no answer within {ANSWER_S:.0f} s") from None
+        if os.environ.get("RAY_USE_TLS", "0") == "0" and answer[3:4] != HTTP2_SETTINGS:
+            raise ConnectionError("what answers there is no Ray")
 
 
-@contextmanager
-def _unsaid(ray: Any) -> Iterator[None]:
-    """Within the block Ray's reports (a node that died, the last lines of its log) do not come out on standard output,
-    where JSON may be expected; what matters of them is said by the sweep."""
-    module = ray._private.worker
-    before = getattr(module, "print_to_stdstream", None)
-    module.print_to_stdstream = lambda *_, **__: None
-    try:
-        yield
-    finally:
-        if before is not None:
-            module.print_to_stdstream = before
-
-
-@contextmanager
-def _silenced() -> Iterator[None]:
-    """Within the block nothing comes out on standard error: Ray's own libraries write there that they try again."""
-    sys.stderr.flush()
-    before = os.dup(2)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, 2)
-        yield
-    finally:
-        os.dup2(before, 2)
-        os.close(before)
-        os.close(nowhere)
+def _in_one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _host_and_port(address: str) -> tuple[str, int]:
@@ -246,21 +218,6 @@ def _answers(door: tuple[str, int], patience_s: float) -> bool:
             return True
     except OSError:
         return False
-
-
-@contextmanager
-def _importable_in_workers() -> Iterator[None]:
-    """Programs that are started inside find `dse` where this process has found it, installed or not."""
-    before = os.environ.get("PYTHONPATH")
-    home = str(Path(__file__).resolve().parents[2])
-    os.environ["PYTHONPATH"] = os.pathsep.join([home, *([before] if before else [])])
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["PYTHONPATH"]
-        else:
-            os.environ["PYTHONPATH"] = before
 
 
 def _raylet_pids() -> list[int]:
