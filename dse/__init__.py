@@ -19,9 +19,13 @@ if TYPE_CHECKING:
     from .api import search as search
     from .api import sweep as sweep
     from .api import sweep_shapes as sweep_shapes
+    from .batch.result import read_batch as read_batch
+    from .batch.run import run_batch as run_batch
     from .content.gpu import GpuFile as GpuFile
     from .content.gpu import list_gpus as list_gpus
     from .content.gpu import load_gpu as load_gpu
+    from .content.model import list_models as list_models
+    from .content.model import load_model as load_model
     from .content.space import list_spaces as list_spaces
     from .content.space import load_space as load_space
     from .errors import UserError as UserError
@@ -65,6 +69,10 @@ _EXPORTS = {
     "GpuFile": ".content.gpu",
     "list_gpus": ".content.gpu",
     "load_gpu": ".content.gpu",
+    "list_models": ".content.model",
+    "load_model": ".content.model",
+    "read_batch": ".batch.result",
+    "run_batch": ".batch.run",
     "list_spaces": ".content.space",
     "load_space": ".content.space",
     "UserError": ".errors",

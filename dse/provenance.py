@@ -163,7 +163,7 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
 
 
 def _git(root: Path, *arguments: str) -> str:
-    command = ["git", "-C", str(root), *arguments]
+    command = ["git", "--no-optional-locks", "-C", str(root), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
 
 

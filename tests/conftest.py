@@ -7,9 +7,12 @@ import warnings
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # as dse does, which tests of the model do not import
 
 import pytest
+from hypothesis import settings
 from jaxtyping import install_import_hook
 
 install_import_hook("jaxmodel", "beartype.beartype")  # shapes in signatures are checked wherever a test calls the model
+settings.register_profile("tilesweep", deadline=None)  # no test asserts a time
+settings.load_profile("tilesweep")
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a job in the background; what it starts inherits it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
