@@ -2,6 +2,7 @@
 
 import json
 import multiprocessing
+import time
 from pathlib import Path
 
 import numpy as np
@@ -184,3 +185,23 @@ def test_optunas_own_tools_read_the_file(sampler, tmp_path):
     drawn = np.concatenate([np.asarray(part.get_offsets())[:, 1] for part in history.collections])
     assert sorted(drawn) == pytest.approx(sorted(result.trials["latency_s"]))
     assert plots.plot_slice(study, params=["tile"], target=lambda trial: trial.values[0]) is not None
+
+
+def _endless(path: str) -> None:
+    search(Path(path), 100_000, "tpe", seed=5)
+
+
+def test_what_was_told_before_a_kill_is_kept(tmp_path):
+    path = tmp_path / "study.journal"
+    process = multiprocessing.get_context("spawn").Process(target=_endless, args=(str(path),))
+    process.start()
+    deadline = time.monotonic() + 100
+    while time.monotonic() < deadline and not (path.exists() and path.read_bytes().count(b'"values"') > 20):
+        time.sleep(0.05)
+    process.kill()
+    process.join(30)
+    told = path.read_bytes().count(b'"values":[')
+    found = search(path, told + 8, "tpe", seed=5)
+    assert told > 20
+    assert told + 8 <= len(found.trials) <= told + 16
+    assert len(search(path, told + 8, "tpe", seed=5).trials) == len(found.trials)

@@ -105,7 +105,7 @@ class Slopes:
                 for name, share in follows.items():
                     leaf = np.asarray(getattr(by_leaf, name), float).reshape(len(self._costs), -1)
                     slopes[:, at] += (leaf * np.ravel(share)).sum(axis=1)
-        finite = np.isfinite(slopes).all(axis=0)
+        finite = np.asarray(np.isfinite(slopes).all(axis=0))
         differenced = [at for at in range(len(self._axes)) if self._whole[at] or not finite[at]]
         if differenced:
             self._add_arcs(slopes, differenced, fields, problem, numbers)
