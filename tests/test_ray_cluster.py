@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,16 @@ def test_a_node_goes_in_the_middle_and_another_comes(nodes, tmp_path):
     assert all(executor.done_by.values())
     assert sum(executor.done_by.values()) == job.candidates
     same(result, run_sweep(fake_job(job.space), "serial"))
+    all_nodes_are_there()
+
+
+def all_nodes_are_there():
+    import ray
+
+    deadline = time.monotonic() + 30
+    while ray.cluster_resources().get("CPU") != NODES and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert ray.cluster_resources()["CPU"] == NODES
 
 
 def test_logical_gpus_get_an_actor_each(nodes):
