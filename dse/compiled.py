@@ -5,12 +5,14 @@ process 65,530 (vm.max_map_count), and XLA dies of a segmentation fault, without
 after a hundred large functions in one notebook or one run of the tests (measured with jax 0.10.1).
 """
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 USUAL_MAPS = 65_530
 FULL = 0.4  # of the maps: a function that is compiled next may need a few thousand
+_ONE_AT_A_TIME = threading.Lock()
 
 
 def jit(function: Callable[..., Any], **options: Any) -> Any:
@@ -28,16 +30,17 @@ def make_room() -> bool:
     Returns:
         whether it did. Where there is no /proc it never does.
     """
-    held = maps_held()
-    if held is None or held < FULL * maps_allowed():
-        return False
-    import gc
+    with _ONE_AT_A_TIME:
+        held = maps_held()
+        if held is None or held < FULL * maps_allowed():
+            return False
+        import gc
 
-    import jax
+        import jax
 
-    jax.clear_caches()
-    gc.collect()
-    return True
+        jax.clear_caches()
+        gc.collect()
+        return True
 
 
 def maps_held() -> int | None:

@@ -17,9 +17,10 @@ RUN_FILE = "run.json"  # made first: marks the folder as ours and says of what r
 STATE_FILE = "state.npz"
 SUMMARY_FILE = "summary.json"
 QUESTION_FILE = "question.json"
+BATCH_FILE = "batch.json"  # of a folder of `dse batch`
 OURS = (RUN_FILE, STATE_FILE, SUMMARY_FILE, QUESTION_FILE, "top.parquet", "front.parquet", "report.html")
 PARTS, UNFINISHED = "rows-*.parquet", ".*.tmp"
-PROBE = ".tilesweep-probe"
+PROBE = "tilesweep-probe"
 LOCKS = Path("/proc/locks")
 CLAIM_TRIES, CLAIM_PAUSE_S = 3, 0.05
 
@@ -86,9 +87,9 @@ def make_writable(path: Path) -> None:
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
-        probe = path / PROBE
+        probe = path / f".{PROBE}.{os.getpid()}.tmp"
         probe.touch()
-        probe.unlink()
+        probe.unlink(missing_ok=True)
     except OSError as error:
         raise UserError(f"cannot write into the folder {path}: {error.strerror}; choose another with --out") from error
 
@@ -165,3 +166,16 @@ def _holder(inode: int) -> int:
         if "FLOCK" in words and words[-3].endswith(f":{inode}") and words[-4].isdigit():
             return int(words[-4])
     return 0
+
+
+def refuse_batch(path: Path) -> None:
+    """Says so where a folder that should hold a sweep holds a batch.
+
+    Raises:
+        UserError: it does.
+    """
+    if (path / BATCH_FILE).exists():
+        raise UserError(
+            f"{path} holds a batch of dse batch, not one sweep: the same dse batch command goes on with it where it "
+            f"stopped, dse query {path} shows what it found"
+        )

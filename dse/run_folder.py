@@ -15,10 +15,12 @@ from .run_files import (
     RUN_FILE,
     STATE_FILE,
     SUMMARY_FILE,
+    UNFINISHED,
     is_ours,
     make_writable,
     read_json,
     read_state,
+    refuse_batch,
     remove_run,
     remove_unfinished,
     replace_file,
@@ -80,7 +82,7 @@ class RunFolder:
         self._identity = identity(job) | {"keep": "all" if keep_all else "best"}
         self._provenance = provenance(job, command_line)
         make_writable(self.path)
-        held = sorted(self.path.iterdir())
+        held = sorted(file for file in self.path.iterdir() if not file.match(UNFINISHED))
         self._check_ours(held, overwrite)
         if held and overwrite:
             remove_run(self.path)
@@ -215,6 +217,7 @@ def read_run(path: str | os.PathLike[str]) -> Run:
         UserError: there are none, or a file is damaged.
     """
     path = home_expanded(path)
+    refuse_batch(path)
     if not (path / SUMMARY_FILE).exists():
         runs = sorted(file.parent.name for file in path.glob(f"*/{SUMMARY_FILE}"))
         if runs:

@@ -10,7 +10,17 @@ from typing import Any
 from .content.files import home_expanded
 from .errors import UserError
 from .provenance import SCHEMA_VERSION
-from .run_files import PARTS, RUN_FILE, STATE_FILE, SUMMARY_FILE, is_ours, read_json, read_state, writer_of
+from .run_files import (
+    PARTS,
+    RUN_FILE,
+    STATE_FILE,
+    SUMMARY_FILE,
+    is_ours,
+    read_json,
+    read_state,
+    refuse_batch,
+    writer_of,
+)
 from .state import Range, SweepState
 
 FILES_OF_FINISHED = ("top.parquet", "front.parquet")
@@ -69,6 +79,7 @@ def run_status(path: str | os.PathLike[str]) -> list[RunStatus]:
     where = home_expanded(path)
     if not where.is_dir():
         raise UserError(f"no folder {where}: give one that dse sweep wrote (its last lines name it)")
+    refuse_batch(where)
     if _holds_a_run(where):
         return [_status(where)]
     runs = sorted({file.parent for name in (RUN_FILE, STATE_FILE) for file in where.rglob(name)})

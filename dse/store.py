@@ -159,7 +159,7 @@ def count_rows(path: str | os.PathLike[str]) -> int | None:
 
 @contextmanager
 def _parquet(path: str | os.PathLike[str]) -> Iterator[pq.ParquetFile]:
-    fix = "write it again by running the same command with --resume, or start anew with --overwrite"
+    fix = "write it again by running the same command, or start anew with --overwrite"
     try:
         with pq.ParquetFile(Path(path).absolute()) as file:
             if METADATA_KEY not in (file.schema_arrow.metadata or {}):

@@ -56,7 +56,7 @@ def run_sweep(
         out: run folder for the results as Parquet; None: nothing is written. What it holds of the same run is gone on
             with, and a finished one is returned at once.
         keep: "best": top and front; "all": every evaluated row too, which needs `out`.
-        resume: changes nothing any more: what `out` holds of the same run is always gone on with.
+        resume: kept for callers that pass it: what `out` holds of the same run is always gone on with.
         overwrite: replace the run in `out`.
         command_line: how a user would run this again, for the files.
         mix_devices: let machines of several kinds contribute; values then agree to `dse.machines.MIX_TOLERANCE`.
@@ -79,15 +79,19 @@ def run_sweep(
             notice(_going_on(job, folder))
         clock = _Clock(job, done, reporter(progress), folder)
         begun = done
+        interrupted = False
         if job.prune and not done.settled:
             from .bounding import prune
 
-            done = done.without(prune(job, runs.workers, progress).skipped)
+            try:
+                done = done.without(prune(job, runs.workers, progress).skipped)
+            except KeyboardInterrupt:
+                interrupted = True
         sink = folder.sink if folder else None
         admission = folder.admission if folder else Admission(mix=mix_devices)
         if folder and sink:
-            write_again(job, folder.lost_parts(), sink)
-        state = _run(runs, job, done, clock, sink, admission, notice)
+            write_again(job, folder.lost_parts(), sink, admission)
+        state = done if interrupted else _run(runs, job, done, clock, sink, admission, notice)
         seconds = clock.finish(state)
         result = _result(job, state, seconds, state.settled - begun.settled, runs, folder, admission)
         if folder:

@@ -16,7 +16,6 @@ from dse.cli import main
 from dse.errors import UserError
 from dse.executors.ray import RayExecutor
 from dse.run_folder import read_run
-from dse.state import SweepState
 from dse.sweep import run_sweep
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -56,7 +55,7 @@ def test_a_node_goes_in_the_middle_and_another_comes(nodes, tmp_path):
     assert told[0] == "removed"
     assert any("a worker is lost" in text and "nothing else is" in text for text in told)
     assert len(executor.done_by) >= NODES
-    assert all(executor.done_by.values())
+    assert sum(done > 0 for done in executor.done_by.values()) >= 2
     assert sum(executor.done_by.values()) == job.candidates
     same(result, run_sweep(fake_job(job.space), "serial"))
     all_nodes_are_there()
@@ -118,7 +117,6 @@ def test_a_node_without_tilesweep_says_so(nodes, monkeypatch):
 
 def test_a_worker_of_another_kind_is_refused_unless_asked_for(nodes, tmp_path):
     job = slow_job()
-    half = SweepState.empty(job)
     run_sweep(fake_job(job.space, stop=256), "serial", out=tmp_path / "run")
     run_file = tmp_path / "run" / "run.json"
     held = json.loads(run_file.read_text())
@@ -130,7 +128,7 @@ def test_a_worker_of_another_kind_is_refused_unless_asked_for(nodes, tmp_path):
     mixed = run_sweep(fake_job(job.space), RayExecutor(1), out=tmp_path / "run", mix_devices=True)
     assert {machine.cpu for machine in mixed.machines} > {"another processor"}
     assert read_run(tmp_path / "run").summary["tolerance"] == 1e-5
-    assert mixed.evaluated == job.candidates > half.evaluated
+    assert mixed.evaluated == job.candidates
 
 
 def test_a_kernel_that_ends_every_worker_ends_the_run(nodes):

@@ -246,7 +246,7 @@ class TestOtherRuns:
         (notice, *_) = block(report, "answer", Notice)
         seen = run.summary["evaluated"]
         assert notice.text.startswith(f"The sweep was interrupted: {seen:,} of {run.job.space.size:,} schedules")
-        assert "--resume" in notice.text
+        assert "the same command goes on" in notice.text
         assert "of the part evaluated" in tree(report).text
 
     def test_a_run_stopped_before_its_first_chunk(self, runs, tmp_path):

@@ -196,7 +196,9 @@ def test_a_truncated_part_is_named(kept):
     _, _, folder = kept
     part = next(folder.glob("rows-*"))
     part.write_bytes(part.read_bytes()[:-100])
-    with pytest.raises(UserError, match=r"rows-0+\.parquet is truncated or damaged .* write it again by .* --resume"):
+    with pytest.raises(
+        UserError, match=r"rows-0+\.parquet is truncated or damaged .* write it again by running the same command"
+    ):
         read_rows(part)
     with pytest.raises(UserError, match="does not exist"):
         read_rows(folder / "nothing.parquet")

@@ -18,6 +18,7 @@ from ..errors import UserError
 from ..kernels.registry import get_kernel
 from ..platform import cpu_type
 from ..provenance import SCHEMA_VERSION, commit, hash_of_model, record_hash, versions
+from ..run_files import BATCH_FILE, UNFINISHED
 from ..store import count_rows, write_rows
 from ..trust import packaged_residuals
 from .plan import Part, Plan
@@ -25,7 +26,7 @@ from .plan import Part, Plan
 if TYPE_CHECKING:
     import pyarrow as pa
 
-QUESTION_FILE = "batch.json"
+QUESTION_FILE = BATCH_FILE
 SUMMARY_FILE = "summary.json"
 BEST = "best"
 SHOWN = 3  # problems that a message names
@@ -54,7 +55,7 @@ class BatchFolder:
         asked = question_of(plan, top)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            used = any(self.path.iterdir())
+            used = any(not file.match(UNFINISHED) for file in self.path.iterdir())
         except OSError as error:
             raise UserError(f"cannot use the folder {self.path}: {error.strerror}; choose another --out") from error
         if used and not (self.path / QUESTION_FILE).exists():

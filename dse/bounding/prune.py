@@ -9,6 +9,7 @@ sweep.
 
 import bisect
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,12 +26,13 @@ from ..progress import Progress, Snapshot, reporter
 from ..reduce import Bounds
 from ..state import Collector, Range, joined_ranges
 from ..topk import TopK
-from .lower_bound import BOUNDED, SLACK, bounding_job
+from .lower_bound import bounding_job, lowered
 
 SCOUTS = 16  # chunks of bounds over the whole space, whose most promising blocks are evaluated first
 FIRST_POINTS = 2**14  # schedules evaluated of them
 POINTS = 2**14  # schedules evaluated at once later
 GUARDS = 256  # points of the front that others are held against on the way; in the end all are
+HELD = 2**21  # schedules that may matter, before those that no longer do are let go
 GIVE_UP = 0.2  # of the scouts' blocks get past the bounds: trying them would cost more than the sweep saves
 
 
@@ -71,6 +73,8 @@ def prune(job: SweepJob, workers: int | None = None, progress: Progress = None) 
         return Pruned(((job.start, job.end),), (), 0, length, search.tried)
     threads = [threading.Thread(target=search.work, daemon=True) for _ in range(workers or usable_cores())]
     search.watch(threads, reporter(progress))
+    if search.hopeless:
+        return Pruned(((job.start, job.end),), (), bounds.candidates, length, search.tried)
     ranges = _whole_chunks(job, search.worth_evaluating())
     return Pruned(ranges, _rest(job, ranges), bounds.candidates, length, search.tried)
 
@@ -81,13 +85,14 @@ class _Search:
         self.runner = ChunkRunner(bounds)
         self.chunks = list(self.runner.chunks(bounds.start, bounds.end))
         self.rank_column = job.columns.index(job.rank_by)
-        self.lowering = np.array([1.0 - SLACK * (name in BOUNDED) for name in job.columns], np.float32)
         self.scouted, self.top = TopK.empty(job.top, 0), TopK.empty(job.top, 0)
         self.front = Front.empty(len(job.objectives), 1)
         self.pivots = choose_pivots(self.front.values, np.zeros(0))
         self.guards = self.front.values
         self.points: list[np.ndarray] = []  # positions that may matter
-        self.values: list[np.ndarray] = []
+        self.lowest: list[np.ndarray] = []  # their values less rounding
+        self.held = 0
+        self.hopeless = False
         self.tried = self.seen = 0
         self.lock = threading.Lock()
         self.waiting: Iterator[int] = iter(range(len(self.chunks)))
@@ -132,8 +137,6 @@ class _Search:
 
     def watch(self, threads: list[threading.Thread], report: Any) -> None:
         """Runs the threads until they end."""
-        import time
-
         began = time.perf_counter()
 
         def snapshot(finished: bool = False) -> Snapshot:
@@ -162,8 +165,7 @@ class _Search:
         """Positions from the job's start on of all schedules that may be among the best or on the front."""
         if not self.points:
             return np.zeros(0, np.int64)
-        positions, values = np.concatenate(self.points), np.concatenate(self.values)
-        lowest = values * self.lowering
+        positions, lowest = np.concatenate(self.points), np.concatenate(self.lowest)
         near = np.flatnonzero(self._may_matter(lowest, self.guards))
         return np.sort(positions[near[self._may_matter(lowest[near], self.front.values)]])
 
@@ -193,9 +195,8 @@ class _Search:
             return
         positions = (blocks[:, None] * self.length + np.arange(self.length)).ravel()
         positions = positions[positions < self.job.candidates]
-        values, runs = _evaluated(self.job, positions)
-        positions, values = positions[runs], values[runs]
-        edge = self._may_matter(values * self.lowering, self.guards)
+        values, lowest, runs = _evaluated(self.job, positions)
+        edge = runs & self._may_matter(lowest, self.guards)
         some, others = values[edge], positions[edge]
         objectives = some[:, : len(self.job.objectives)]
         best = non_dominated(objectives)
@@ -204,12 +205,22 @@ class _Search:
             self.tried += len(runs)
             if keep:
                 self.top = self.top.add(others[near], some[near, self.rank_column])
-                self.points.append(others)
-                self.values.append(some)
+                self._hold(others, lowest[edge])
             else:  # seen again later: the same schedule must not count twice
                 self.scouted = self.scouted.add(others[near], some[near, self.rank_column])
             self.front = self.front.add(others[best], objectives[best])
             self.guards = _spread(self.front.values, GUARDS)
+
+    def _hold(self, positions: np.ndarray, lowest: np.ndarray) -> None:
+        self.points.append(positions)
+        self.lowest.append(lowest)
+        self.held += len(positions)
+        if self.held > HELD:  # most of them were only as good as what was known then
+            positions, lowest = np.concatenate(self.points), np.concatenate(self.lowest)
+            still = self._may_matter(lowest, self.guards)
+            self.points, self.lowest, self.held = [positions[still]], [lowest[still]], int(still.sum())
+            self.hopeless = self.held > HELD // 2
+            self.stop = self.stop or self.hopeless
 
 
 class _Caught(Collector):
@@ -250,8 +261,8 @@ def _dominated(lowest: np.ndarray, front: np.ndarray) -> np.ndarray:
     return found
 
 
-def _evaluated(job: SweepJob, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The sweep's columns of schedules, float32[n, columns], and which of them can run."""
+def _evaluated(job: SweepJob, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The sweep's columns of schedules, float32[n, columns], the same less rounding, and which of them can run."""
     evaluate = _compiled(job.model, job.columns)
     schedules = {name: values.astype(np.float32) for name, values in _rows(job, positions).items()}
     blocks = []
@@ -260,8 +271,9 @@ def _evaluated(job: SweepJob, positions: np.ndarray) -> tuple[np.ndarray, np.nda
         used = min(POINTS, len(positions) - first)
         blocks.append(np.asarray(evaluate(some, job.problem_arrays, job.gpu))[:, :used])
     found = np.concatenate(blocks, axis=1)
-    values = np.ascontiguousarray(found[:-1].T)
-    return values, (found[-1] == 0) & np.isfinite(values).all(axis=1)
+    many = len(job.columns)
+    values, lowest = (np.ascontiguousarray(part.T) for part in (found[:many], found[many:-1]))
+    return values, lowest, (found[-1] == 0) & np.isfinite(values).all(axis=1)
 
 
 def _rows(job: SweepJob, positions: np.ndarray) -> dict[str, np.ndarray]:
@@ -276,7 +288,8 @@ def _compiled(model: CostModel, columns: tuple[str, ...]) -> Any:
 
     def evaluate(schedules: dict[str, Any], problem: Any, gpu: Any) -> Any:
         cost = model.cost(problem, model.schedule(schedules), gpu)
-        wanted = [*(getattr(cost, name) for name in columns), cost.reason]
+        least = lowered(cost)
+        wanted = [*(getattr(cost, name) for name in columns), *(getattr(least, name) for name in columns), cost.reason]
         return jnp.stack([jnp.broadcast_to(jnp.asarray(value, jnp.float32), (POINTS,)) for value in wanted])
 
     return jit(evaluate)

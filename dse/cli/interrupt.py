@@ -4,7 +4,7 @@ While chunks are swept, Ctrl-C is Python's KeyboardInterrupt: the sweep stops at
 Anywhere else (imports of compiled modules do not survive an exception at any point) it ends the process at once. Where
 a sweep takes too long to stop, because XLA is compiling, or where the exception is lost, because Python drops what is
 raised in a callback of its garbage collector, a watchdog ends the process. Before that, what a sweep has found is
-saved, so that `--resume` goes on from there.
+saved, so that the same command goes on from there.
 """
 
 import os
@@ -110,8 +110,11 @@ class Watched:
         if self.state is None or not self.state.settled or not (folder / RUN_FILE).exists():
             return False
         unfinished = folder / f".{STATE_FILE}.{os.getpid()}.watchdog.tmp"
-        unfinished.write_bytes(self.state.to_bytes())
-        os.replace(unfinished, folder / STATE_FILE)
+        try:
+            unfinished.write_bytes(self.state.to_bytes())
+            os.replace(unfinished, folder / STATE_FILE)
+        except OSError:  # a full disk: the last checkpoint stays
+            return (folder / STATE_FILE).exists()
         return True
 
 

@@ -159,13 +159,19 @@ def run_task(
         collector.take()
 
 
-def write_again(job: SweepJob, lost: list[Range], sink: PartSink) -> None:
-    """Writes parts that got lost after their ranges had been evaluated; nothing is counted twice."""
+def write_again(job: SweepJob, lost: list[Range], sink: PartSink, admit: Callable[[Machine], None]) -> None:
+    """Writes parts that got lost after their ranges had been evaluated; nothing is counted twice.
+
+    Raises:
+        UserError: this machine is of another kind than the run's, and they are not to be mixed.
+    """
     if lost:
         import jax
 
+        machine = machine_of(job, jax.devices()[0])
+        admit(machine)
         runner = ChunkRunner(job, everything=True)
-        sink = sink.on(machine_of(job, jax.devices()[0]))
+        sink = sink.on(machine)
         for part in lost:
             run_task(runner, part, Collector(job), BoundsKeeper(job), lambda: False, lambda _: None, sink)
 

@@ -95,7 +95,7 @@ class Record:
         self.done = 0  # trials
         self.evaluations = 0
         self.asking_s = 0.0
-        self.worst = np.full(len(goals.objectives), np.finfo(np.float32).tiny)
+        self.worst = np.full(len(goals.objectives), np.nan)  # of what was computed, nothing yet
 
     def add(self, candidates: Candidates, evaluated: Evaluated) -> None:
         """One batch."""
@@ -104,8 +104,8 @@ class Record:
         self.done += len(candidates)
         self.evaluations += evaluated.evaluations
         allowed = (evaluated.violations <= 0).all(axis=1) & np.isfinite(evaluated.values).all(axis=1)
-        finite = np.where(np.isfinite(evaluated.values), evaluated.values, 0.0)
-        self.worst = np.maximum(self.worst, finite.max(axis=0))
+        finite = np.where(np.isfinite(evaluated.values), evaluated.values, np.nan)
+        self.worst = np.fmax.reduce([self.worst, *finite])
         values = np.unique(np.concatenate([self._front, evaluated.values[allowed]]), axis=0)
         self._front = values[non_dominated(values)]
 

@@ -128,7 +128,8 @@ def run_search(
             raise
     record.evaluations += int(getattr(searcher, "evaluations", 0))
     candidates, costs = record.candidates, record.costs
-    _confirm(record, evaluator)
+    if not incomplete:
+        _confirm(record, evaluator)
     report(record.snapshot(finished=True))
     values, broken = record.costs
     quality = quality_of(exhaustive, values, np.asarray((broken <= 0).all(axis=1))) if exhaustive else None
@@ -199,7 +200,7 @@ def _told(evaluated: Evaluated, record: Record, sampler: str) -> np.ndarray:
     values = evaluated.values.copy()
     broken = (evaluated.violations > 0).any(axis=1)
     known = np.isfinite(values[broken]) & SAMPLERS[sampler].constraints
-    values[broken] = np.where(known, values[broken], record.worst)
+    values[broken] = np.where(known, values[broken], np.where(np.isnan(record.worst), np.inf, record.worst))
     return values
 
 

@@ -48,7 +48,7 @@ def operand_traffic(
 
     With `schedule.swizzle` None the launch order is left open and the hits are those that no order exceeds: every touch
     of a block but the first hits L2, and L1.5 where there is one. What the model makes of it is then a lower bound of
-    its latency and its bytes over all orders: laws of `tests/test_pruning_bound.py`.
+    its latency and its bytes over all orders: `tests/test_open_order.py`.
 
     Args:
         rows, cols: CTA tiles of the grid, whole clusters.

@@ -28,7 +28,7 @@ def notices(facts: RunFacts) -> list[Notice]:
         evaluated, of = summary["evaluated"], facts.job.candidates
         found.append(
             f"The sweep was interrupted: {evaluated:,} of {of:,} schedules ({share(evaluated, of)}) were evaluated. "
-            "The best and the front are those of this part; the same command with --resume goes on."
+            "The best and the front are those of this part; the same command goes on."
         )
     if facts.best is None and summary["evaluated"]:
         found.append(f"{'None of these' if facts.incomplete else 'No schedule'} can run. {_why_none(facts)}")
