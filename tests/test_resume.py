@@ -79,7 +79,7 @@ def test_a_killed_serial_sweep_goes_on(tmp_path):
     assert (killed.code, killed.left) == (-9, [])
     told = resumed_is_whole(tmp_path / "run")
     assert told[0].startswith(f"going on with the run in {tmp_path / 'run'}: ")  # the first checkpoint is after 1 s
-    assert " of 81,920 points are done" in told[0]
+    assert " of 40,960 points are done" in told[0]
 
 
 @pytest.mark.parametrize("executor", ["serial", "ray"])

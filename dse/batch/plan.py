@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 from ..content.files import home_expanded
 from ..content.gpu import GpuFile, load_gpu
-from ..content.space import list_spaces, load_space
+from ..content.space import load_space
 from ..errors import UserError
 from ..job import SweepJob
 from ..job_of import make_job, restrictions
@@ -160,7 +160,6 @@ class _Spaces:
 
     def __init__(self, setting: Setting) -> None:
         self._presets, self._axes = setting.presets, setting.axes
-        self._entries = {(entry.kernel, entry.family): entry for entry in list_spaces()}
         self._found: dict[SpaceKey, Space] = {}
         self.notes: list[str] = []
 
@@ -192,9 +191,14 @@ class _Spaces:
         return self._found[kernel, family, dtype]
 
     def _has(self, questions: Sequence[Question], kernel: str, preset: str | None) -> bool:
-        families = {question.family for question in questions if question.problem.kernel == kernel}
-        entries = [self._entries.get((kernel, family)) for family in families]
-        return all(entry is not None and preset in entry.presets for entry in entries)
+        own = [question for question in questions if question.problem.kernel == kernel]
+        asked = {(question.family, question.problem.dtype) for question in own}
+        try:
+            for family, dtype in asked:
+                load_space(kernel, family, dtype, preset)
+        except UserError:
+            return False
+        return True
 
 
 def space_key(space: Space) -> SpaceKey:

@@ -137,7 +137,7 @@ def keeps(executor: Watched, folder: Path, how_to_go_on: str) -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        if executor.state is None or not (folder / STATE_FILE).exists():
+        if executor.state is None or not executor.state.settled or not (folder / STATE_FILE).exists():
             raise
         kept = f"what is finished is kept in {folder}. To go on:\n  {how_to_go_on}"
         raise UserError(f"{error}; {kept}") from error
