@@ -6,12 +6,14 @@ nothing of this package: it shall start at once and take no memory.
 """
 
 import os
+import select
 import signal
 import sys
 import time
 
 PAUSE_S = 0.5  # most of them end by themselves
 TRIES = 10
+LOOK_S = 2.0
 
 
 def end_processes_of(raylets: list[int]) -> bool:
@@ -29,9 +31,44 @@ def end_processes_of(raylets: list[int]) -> bool:
     return found
 
 
+def children_of(raylets: list[int]) -> dict[int, str]:
+    """Their child processes: number -> when it began. A helper that has renamed itself may have overwritten its
+    environment, so that the mark in it is gone."""
+    found = {}
+    for entry in filter(str.isdigit, os.listdir("/proc") if os.path.isdir("/proc") else []):
+        try:
+            with open(f"/proc/{entry}/stat") as file:
+                fields = file.read().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) in raylets:
+            found[int(entry)] = fields[19]
+    return found
+
+
+def end(children: dict[int, str]) -> bool:
+    """Ends those of the children that are still there; whether there were any."""
+    found = False
+    for pid, began in children.items():
+        try:
+            with open(f"/proc/{pid}/stat") as file:
+                fields = file.read().rpartition(")")[2].split()
+            if fields[19] == began and fields[0] != "Z":
+                found = True
+                os.kill(pid, signal.SIGKILL)
+        except OSError:
+            continue
+    return found
+
+
 if __name__ == "__main__":
-    sys.stdin.read()
+    raylets = [int(pid) for pid in sys.argv[1:]]
+    children = children_of(raylets)
+    while not select.select([sys.stdin], [], [], LOOK_S)[0]:  # until the pipe is closed
+        children |= children_of(raylets)
+    children |= children_of(raylets)
     for _ in range(TRIES):
         time.sleep(PAUSE_S)
-        if not end_processes_of([int(pid) for pid in sys.argv[1:]]):
+        marked, others = end_processes_of(raylets), end(children)
+        if not (marked or others):
             break
