@@ -7,31 +7,13 @@ import sys
 
 import pytest
 from cli_run import answer, json_answer, small_sweep
+from own_model import OWN_MODEL
 
 from dse.cli import EXIT_INTERRUPTED, main
 from dse.query import EXAMPLES
 
 SMALL = ["--preset", "quick", "--axis", "launch=data_parallel:staged", "--axis", "tile_n=64,128", "--quiet"]
 SHAPES = ["--shape", "4096x4096x4096", "--shape", "16x8192x8192", "--gpu", "h100_sxm,h200_sxm"]
-MODEL = """
-title = "Small"
-[sources]
-own = "made up"
-[model]
-source = "own"
-layers = 2
-hidden = 1024
-vocabulary = 4096
-weights = "bf16"
-[attention]
-source = "own"
-heads = 8
-kv_heads = 2
-head_dim = 128
-[ffn]
-source = "own"
-inter = 2048
-"""
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +72,7 @@ def test_choices_go_to_the_kernels_that_have_them(capsys) -> None:
 
 
 def test_a_model_of_ones_own_over_its_kernels_spaces(capsys, tmp_path) -> None:
-    (tmp_path / "small.toml").write_text(MODEL)
+    (tmp_path / "small.toml").write_text(OWN_MODEL)
     words = ["batch", "--model", str(tmp_path / "small.toml"), "--phase", "decode", "--batch", "4,8", *SMALL[:2]]
     words += ["--axis", "gemm.launch=data_parallel:staged", "--axis", "gemm.tile_n=64,128", "--quiet"]
     words += ["--axis", "decode_attention.tile_n=64,128", "--choice", "decode_attention.page_tokens=0"]

@@ -2,6 +2,7 @@
 
 import pytest
 from cli_run import answer, json_answer
+from own_model import OWN_MODEL
 
 from dse.content.model import list_models, load_model
 from dse.errors import UserError
@@ -20,25 +21,6 @@ PARAMETERS = {  # billions, all of the model, as the papers and model cards give
     "gpt_oss_20b": 20.91,
     "gpt_oss_120b": 116.83,
 }
-OWN = """
-title = "Small"
-[sources]
-own = "made up"
-[model]
-source = "own"
-layers = 2
-hidden = 1024
-vocabulary = 4096
-weights = "bf16"
-[attention]
-source = "own"
-heads = 8
-kv_heads = 2
-head_dim = 128
-[ffn]
-source = "own"
-inter = 2048
-"""
 
 
 def test_every_packaged_model_is_known() -> None:
@@ -61,7 +43,7 @@ def test_every_number_has_its_source(name: str) -> None:
 
 def test_a_model_of_ones_own_by_path(tmp_path) -> None:
     file = tmp_path / "small.toml"
-    file.write_text(OWN)
+    file.write_text(OWN_MODEL)
     model = load_model(file)
     assert (model.name, model.layers, model.attention.heads, model.ffn.layers) == ("small", 2, 8, 2)
     assert model.moe is None
@@ -88,9 +70,9 @@ def test_an_unknown_name_has_a_suggestion() -> None:
     ],
 )
 def test_what_is_wrong_with_a_file_is_said(tmp_path, old: str, new: str, said: str) -> None:
-    assert OWN.count(old) == 1
+    assert OWN_MODEL.count(old) == 1
     file = tmp_path / "wrong.toml"
-    file.write_text(OWN.replace(old, new))
+    file.write_text(OWN_MODEL.replace(old, new))
     with pytest.raises(UserError, match=said) as error:
         load_model(file)
     assert str(file) in str(error.value)
@@ -98,7 +80,7 @@ def test_what_is_wrong_with_a_file_is_said(tmp_path, old: str, new: str, said: s
 
 def test_all_that_is_wrong_is_said_at_once(tmp_path) -> None:
     file = tmp_path / "wrong.toml"
-    file.write_text(OWN.replace("heads = 8", "heads = 7").replace("inter = 2048", "inter = -1"))
+    file.write_text(OWN_MODEL.replace("heads = 8", "heads = 7").replace("inter = 2048", "inter = -1"))
     with pytest.raises(UserError, match=r"2 problems\n.*\n"):
         load_model(file)
 

@@ -18,7 +18,7 @@ from ..errors import UserError
 from ..kernels.registry import get_kernel
 from ..platform import cpu_type
 from ..provenance import SCHEMA_VERSION, commit, hash_of_model, record_hash, versions
-from ..run_files import BATCH_FILE, UNFINISHED
+from ..run_files import BATCH_FILE, UNFINISHED, write_json
 from ..store import count_rows, write_rows
 from ..trust import packaged_residuals
 from .plan import Part, Plan
@@ -216,21 +216,6 @@ def read_question(path: Path) -> dict[str, Any]:
         return content
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{file} is damaged ({error}): start anew with --overwrite") from error
-
-
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Writes a file whole or not at all.
-
-    Raises:
-        UserError: it cannot be written.
-    """
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        unfinished.write_text(json.dumps(content, indent=1))
-        os.replace(unfinished, path)
-    except OSError as error:
-        unfinished.unlink(missing_ok=True)
-        raise UserError(f"cannot write {path}: {error.strerror}; make room or choose another --out") from error
 
 
 def _when_and_where() -> dict[str, str]:
