@@ -81,10 +81,10 @@ def run_sweep(
         begun = done
         interrupted = False
         if job.prune and not done.settled:
-            from .bounding import prune
+            from .bounding import needed_ranges
 
             try:
-                done = done.without(prune(job, runs.workers, progress).skipped)
+                done = done.without(needed_ranges(job, runs.workers, progress).skipped)
             except KeyboardInterrupt:
                 interrupted = True
         sink = folder.sink if folder else None

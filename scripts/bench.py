@@ -11,7 +11,7 @@ memory   peak memory of a process that sweeps 10^6 points, and 10^9 for as long 
 command  `dse sweep` as a whole command on a space of about 10^7 points, first and second run
 
 The other measurements have scripts of their own beside this one: bench_kernels.py (every kernel's rate),
-bench_studies.py (what-ifs, fronts), bench_prune.py (exact pruning), bench_batch.py (many shapes and GPUs),
+bench_studies.py (what-ifs, fronts), bench_bounding.py (exact pruning), bench_batch.py (many shapes and GPUs),
 bench_rows.py (every row to disk), bench_ray.py (Ray beside one process), bench_search.py (searchers), kill_runs.py
 (killed sweeps).
 """

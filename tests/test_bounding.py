@@ -8,7 +8,7 @@ import pytest
 
 from dse import sweep
 from dse.api import make_job
-from dse.bounding import prune
+from dse.bounding import needed_ranges
 from dse.bounding.lower_bound import MONOTONE_OVERDRAW, blocks_of, bounding_job, overdraw
 from dse.errors import UserError
 from dse.question import ask
@@ -65,7 +65,7 @@ def test_a_part_of_the_space() -> None:
 
 def test_ranges_and_what_is_skipped_make_up_the_job() -> None:
     job = make_job(ask("4096x4096x4096"), axes=NARROW, objectives=PAIRS, chunk_lanes=256)
-    found = prune(job)
+    found = needed_ranges(job)
     edges = sorted((*found.ranges, *found.skipped))
     assert [stop for _, stop in edges[:-1]] == [start for start, _ in edges[1:]]
     assert (edges[0][0], edges[-1][1]) == (0, job.space.size)

@@ -1,6 +1,6 @@
 """Measures exact pruning (`dse sweep --prune`) on a GEMM space of some 8 x 10^9 schedules, and against whole sweeps.
 
-python scripts/bench_prune.py [--shapes MxNxK,...] [--gpu h200_sxm] [--json]
+python scripts/bench_bounding.py [--shapes MxNxK,...] [--gpu h200_sxm] [--json]
 
 large   top-10 and the (latency, SMEM) front of the fine space: seconds, schedules settled a second, share evaluated;
         the baseline is the plain sweep's rate of the same run, on a part of that space
