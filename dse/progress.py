@@ -28,6 +28,8 @@ class Snapshot:
         finished: the last snapshot of the run.
         hypervolume: of the front so far, as a share of the box between zero and a reference point that stays what it is
             while the run goes on (`dse.front_measures.GrowingHypervolume`), 0 to 1; None: not measured.
+        phase: of work that goes over its candidates in several ways, which of them this is, e.g. "bounding"; None:
+            there is but one.
     """
 
     done: int
@@ -39,6 +41,7 @@ class Snapshot:
     front: int | None
     finished: bool = False
     hypervolume: float | None = None
+    phase: str | None = None
 
     @property
     def eta_s(self) -> float | None:
@@ -99,7 +102,8 @@ def describe(snapshot: Snapshot) -> str:
     share = 100 * snapshot.done / max(snapshot.total, 1)
     compiling = snapshot.rate == 0 and not snapshot.finished  # no chunk is done yet
     pace = "compiling" if compiling else format_rate(snapshot.rate)
-    parts = [f"{snapshot.done:,} of {snapshot.total:,} ({share:.1f} %)", pace]
+    phase = f"{snapshot.phase}: " if snapshot.phase else ""
+    parts = [f"{phase}{snapshot.done:,} of {snapshot.total:,} ({share:.1f} %)", pace]
     eta = snapshot.eta_s
     if eta is not None and not snapshot.finished:
         parts.append(f"{format_duration(eta)} to go")

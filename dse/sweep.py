@@ -166,6 +166,7 @@ class _Clock:
             best_name=self._job.rank_by,
             front=len(state.front.positions),
             hypervolume=self._growth.hypervolume(state.front, at_once=complete),
+            phase="evaluating" if self._job.prune else None,
         )
 
 

@@ -95,7 +95,7 @@ def test_json_events_hold_no_numbers_that_json_lacks():
     (event,) = map(json.loads, stream.getvalue().splitlines())
     assert event == {
         **{"event": "finished", "done": 1000, "total": 1000, "seconds": 4.0, "rate": 0.0, "eta_s": None},
-        **{"best": None, "best_name": "latency_s", "front": 20, "hypervolume": 0.5},
+        **{"best": None, "best_name": "latency_s", "front": 20, "hypervolume": 0.5, "phase": None},
     }
 
 
@@ -109,6 +109,19 @@ def test_rates_of_slow_work_are_not_nought(rate, text):
 @pytest.mark.parametrize(("seconds", "text"), [(3.2, "3 s"), (119.0, "119 s"), (720.0, "12 min"), (9000.0, "2.5 h")])
 def test_durations(seconds, text):
     assert format_duration(seconds) == text
+
+
+def test_a_phase_is_named_where_there_are_several(clock):
+    bounding = dataclasses.replace(HALF, phase="bounding")
+    assert describe(bounding) == f"bounding: {describe(HALF)}"
+    for mode, told in (("lines", "bounding: 500 of 1,000"), ("json", '"phase": "bounding"')):
+        stream = io.StringIO()
+        clock[0] += 3.0
+        show = make_reporter(mode, stream)
+        clock[0] += 3.0
+        show(bounding)
+        show(dataclasses.replace(bounding, finished=True))
+        assert told in stream.getvalue(), mode
 
 
 def test_the_hypervolume_is_shown_where_there_is_one():
@@ -177,7 +190,9 @@ def test_a_bar_on_a_terminal():
     bar = make_reporter("auto", stream)
     bar(HALF)
     bar(DONE)
+    bar(dataclasses.replace(DONE, phase="evaluating"))
     assert "1,000 of 1,000 (100.0 %), 25.0 M/s" in stream.getvalue()
+    assert "evaluating: 1,000 of 1,000" in stream.getvalue()
 
 
 def test_silent_unless_asked(capsys):

@@ -96,8 +96,17 @@ class BlockQueue:
         def snapshot(finished: bool = False) -> Snapshot:
             seconds = time.perf_counter() - began
             total, done = self._job.candidates, min(self._seen * self._length, self._job.candidates)
-            best, front = self.found.best, len(self.found.front.positions)
-            return Snapshot(done, total, seconds, done / max(seconds, 1e-9), best, self._job.rank_by, front, finished)
+            return Snapshot(
+                done=done,
+                total=total,
+                seconds=seconds,
+                rate=done / max(seconds, 1e-9),
+                best=self.found.best,
+                best_name=self._job.rank_by,
+                front=len(self.found.front.positions),
+                finished=finished,
+                phase="bounding",
+            )
 
         for thread in threads:
             thread.start()
