@@ -7,7 +7,6 @@ dequant_gemm, `library` of gemm.
 """
 
 import argparse
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,19 +22,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Validates; prints a table for every published measurement."""
     from ..platform import configure_jax
     from ..validation.dequant_published import published
-    from .show import print_json
+    from .published import show_published
 
     configure_jax()
-    found = published()
-    if arguments.json:
-        print_json([asdict(row) | {"error": row.error, "speedup_error": row.speedup_error} for row in found])
-        return 0
-    names = dict.fromkeys(row.what for row in found)
-    print("\n\n".join(_block([row for row in found if row.what == name]) for name in names))
-    return 0
+    return show_published(published(), arguments.json, ("error", "speedup_error"), _table)
 
 
-def _block(rows: "list[PublishedDequant]") -> str:
+def _table(rows: "list[PublishedDequant]") -> str:
     from .show import table
 
     first = rows[0]

@@ -8,7 +8,6 @@ grouped_gemm. The times are kernel times of a profiler: `predicted` has no launc
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,21 +23,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Validates; prints a table for every published measurement, and the mean errors."""
     from ..platform import configure_jax
     from ..validation.grouped_published import published
-    from .show import print_json
+    from .published import show_published
 
     configure_jax()
-    found = published()
-    if arguments.json:
-        print_json([asdict(row) | {"error": row.error, "error_with_launch": row.error_with_launch} for row in found])
-        return 0
-    names = dict.fromkeys(row.what for row in found)
-    blocks = [_block([row for row in found if row.what == name]) for name in names]
-    sources = dict.fromkeys(f"{row.source}; measured on {row.note}" for row in found)
-    print("\n\n".join([*blocks, _means(found), "\n".join(sources)]))
-    return 0
+    return show_published(published(), arguments.json, ("error", "error_with_launch"), _table, _below)
 
 
-def _block(rows: "list[PublishedGrouped]") -> str:
+def _table(rows: "list[PublishedGrouped]") -> str:
     from .show import table
 
     first = rows[0]
@@ -59,13 +50,13 @@ def _block(rows: "list[PublishedGrouped]") -> str:
     return "\n".join([f"{first.what}, on {first.gpu}", table(cells)])
 
 
-def _means(rows: "list[PublishedGrouped]") -> str:
-    return "\n".join(
-        [
-            f"all {len(rows)} rows: {_mean([row.error for row in rows])}",
-            f"with the launch: {_mean([row.error_with_launch for row in rows])}",
-        ]
-    )
+def _below(rows: "Sequence[PublishedGrouped]") -> list[str]:
+    means = [
+        f"all {len(rows)} rows: {_mean([row.error for row in rows])}",
+        f"with the launch: {_mean([row.error_with_launch for row in rows])}",
+    ]
+    sources = dict.fromkeys(f"{row.source}; measured on {row.note}" for row in rows)
+    return ["\n".join(means), "\n".join(sources)]
 
 
 def _mean(errors: Sequence[float]) -> str:
