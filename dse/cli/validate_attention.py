@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..text import table
 from .options import add_output, say_of
+from .validation_options import add_table_gpus, gpu_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,12 +22,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
-    parser.add_argument(
-        "--gpu",
-        action="append",
-        metavar="NAME[=FILE]",
-        help="only this GPU of the table; =FILE: with another GPU file in its place (may be repeated)",
-    )
+    add_table_gpus(parser)
     parser.add_argument("--implementation", action="append", help="only this implementation (may be repeated)")
     parser.add_argument("--table", metavar="FILE", help="measured latencies; default: the packaged sample")
     parser.add_argument("--part", default="report", help="which part is judged: report or fit (default: report)")
@@ -39,11 +35,9 @@ def run(arguments: argparse.Namespace) -> int:
     from ..validation.attention import published_fa3, validate_attention
     from .show import print_json
 
-    given = arguments.gpu
-    files = None if given is None else {name: file or name for name, _, file in (text.partition("=") for text in given)}
     configure_jax()
     results = validate_attention(
-        files, arguments.table, arguments.part, arguments.implementation, progress=say_of(arguments)
+        gpu_files(arguments), arguments.table, arguments.part, arguments.implementation, progress=say_of(arguments)
     )
     published = published_fa3()
     if arguments.json:

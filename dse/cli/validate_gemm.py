@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ..content.files import home_expanded
 from ..errors import UserError, unknown
 from .options import add_output, say_of
+from .validation_options import add_table_gpus, gpu_files
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,12 +28,7 @@ ENDINGS = (".parquet", ".csv")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
-    parser.add_argument(
-        "--gpu",
-        action="append",
-        metavar="NAME[=FILE]",
-        help="only this GPU of the table; =FILE: with another GPU file in its place (may be repeated)",
-    )
+    add_table_gpus(parser)
     parser.add_argument(
         "--table", metavar="FILE", help="measured latencies, a file or a packaged table; default: the bf16 sample"
     )
@@ -59,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Validates; prints the answer first: a line a GPU, then by latency and by shape class."""
     cuts = [_axes(text) for text in arguments.by or ()]
     out = _checked_out(arguments.out)
-    files = _files(arguments.gpu)
+    files = gpu_files(arguments)
     if arguments.speedup is not None:
         return _speedup(arguments, files, out)
     from ..figure_file import check_figure_path
@@ -160,13 +156,6 @@ def _speedup(arguments: argparse.Namespace, files: dict[str, str] | None, out: P
     if out is not None:
         print(f"rows: {out}")
     return 0
-
-
-def _files(given: list[str] | None) -> dict[str, str] | None:
-    """`h100_sxm`, `h200_sxm=mine.toml` -> name in the table -> GPU file."""
-    if given is None:
-        return None
-    return {name: file or name for name, _, file in (text.partition("=") for text in given)}
 
 
 def _axes(text: str) -> list[str]:

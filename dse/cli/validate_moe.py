@@ -14,6 +14,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 from .options import add_output, say_of
+from .validation_options import add_table_gpus, gpu_files
 
 if TYPE_CHECKING:
     from ..validation.latency_errors import Errors
@@ -25,12 +26,7 @@ PART = "report"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
-    parser.add_argument(
-        "--gpu",
-        action="append",
-        metavar="NAME[=FILE]",
-        help="only this GPU of the table; =FILE: with another GPU file in its place (may be repeated)",
-    )
+    add_table_gpus(parser)
     parser.add_argument(
         "--implementation", action="append", metavar="NAME", help="only rows of this one (may be repeated)"
     )
@@ -48,12 +44,9 @@ def run(arguments: argparse.Namespace) -> int:
     from .show import print_json
 
     configure_jax()
-    gpus = None
-    if arguments.gpu is not None:
-        gpus = {name: file or name for name, _, file in (text.partition("=") for text in arguments.gpu)}
     implementations = None if arguments.implementation is None else tuple(arguments.implementation)
     part = None if arguments.part == "all" else arguments.part
-    results = validate_moe(arguments.table, part, gpus, implementations, progress=say_of(arguments))
+    results = validate_moe(arguments.table, part, gpu_files(arguments), implementations, progress=say_of(arguments))
     together = pooled(results)
     if arguments.json:
         document = [result.to_dict() for result in results]

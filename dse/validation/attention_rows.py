@@ -2,11 +2,11 @@
 
 import os
 import zlib
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..content.files import content_files, home_expanded
 from ..errors import UserError, unknown
+from .measured_table import read_measured_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +40,7 @@ def load_measured_attention(table: str | os.PathLike[str] | None = None, part: s
     if part is not None and part not in PARTS:
         raise unknown("part", part, PARTS)
     path = home_expanded(table) if table is not None else content_files("studies/measured", ".parquet")[TABLE]
-    rows = _read(path).rename(columns=NAMES)
+    rows = read_measured_table(path, (*KEYS, "latency_us")).rename(columns=NAMES)
     missing = [name for name in [*KEYS, "latency_us"] if name not in rows.columns]
     if missing:
         raise UserError(f"{path} has no column {', '.join(missing)}; needed: {', '.join([*KEYS, 'latency_us'])}")
@@ -86,19 +86,3 @@ def with_parts(rows: "pd.DataFrame") -> "pd.DataFrame":
 def combination_hash(heads: int, kv_heads: int, head_dim: int) -> int:
     """A number that orders combinations at random, always alike."""
     return zlib.crc32(f"{heads}/{kv_heads}/{head_dim}".encode())
-
-
-def _read(path: Path) -> "pd.DataFrame":
-    import pandas as pd
-    import pyarrow as pa
-
-    if not path.is_file():
-        raise UserError(
-            f"no table at {path}; give a Parquet or CSV file with the columns {', '.join(KEYS)}, latency_us"
-        )
-    try:
-        return pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path.absolute())
-    except (OSError, ValueError, pa.ArrowException) as error:
-        raise UserError(
-            f"{path} is not a readable table ({error}); give a Parquet file, or CSV in a .csv file"
-        ) from None

@@ -1,11 +1,11 @@
 """Measured latencies: the packaged sample, or a table of the user's own."""
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..content.files import content_files, home_expanded
 from ..errors import UserError, unknown
+from .measured_table import read_measured_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,9 +29,7 @@ def load_measured_gemm(table: str | os.PathLike[str] | None = None, part: str | 
     import pandas as pd
 
     path = home_expanded(table) if table is not None else content_files("studies/measured", ".parquet")["gemm_bf16"]
-    if not path.is_file():
-        raise UserError(f"no table at {path}; give a Parquet or CSV file with the columns {', '.join(COLUMNS)}")
-    rows = _read(path)
+    rows = read_measured_table(path, COLUMNS)
     missing = [name for name in COLUMNS if name not in rows.columns]
     if missing:
         raise UserError(f"{path} has no column {', '.join(missing)}; needed: {', '.join(COLUMNS)}")
@@ -46,15 +44,3 @@ def load_measured_gemm(table: str | os.PathLike[str] | None = None, part: str | 
     if rows.empty:
         raise UserError(f"{path} has no usable row (part {part}): latencies and dimensions must be above 0")
     return rows.reset_index(drop=True)
-
-
-def _read(path: Path) -> "pd.DataFrame":
-    import pandas as pd
-    import pyarrow as pa
-
-    try:
-        return pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path.absolute())
-    except (OSError, ValueError, pa.ArrowException) as error:
-        raise UserError(
-            f"{path} is not a readable table ({error}); give a Parquet file, or CSV in a .csv file"
-        ) from None

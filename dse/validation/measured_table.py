@@ -1,0 +1,34 @@
+"""A table of measurements, a file of the user's own or a packaged sample."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import UserError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def read_measured_table(path: Path, columns: Sequence[str]) -> "pd.DataFrame":
+    """The rows of a Parquet file, or of CSV in a .csv file.
+
+    Args:
+        path: the file.
+        columns: that it should have, for the message where it is missing; whether it has them is not looked at, for
+            some tables call them otherwise.
+
+    Raises:
+        UserError: no such file, or one that cannot be read.
+    """
+    import pandas as pd
+    import pyarrow as pa
+
+    if not path.is_file():
+        raise UserError(f"no table at {path}; give a Parquet or CSV file with the columns {', '.join(columns)}")
+    try:
+        return pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path.absolute())
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise UserError(
+            f"{path} is not a readable table ({error}); give a Parquet file, or CSV in a .csv file"
+        ) from None
