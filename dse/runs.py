@@ -18,13 +18,12 @@ from .job import SweepJob
 from .kernels.registry import get_kernel
 from .provenance import describe_problem, hash_of_model, record_hash
 from .question import Question
+from .run_files import QUESTION_FILE, replace_file
 from .run_folder import read_run
 from .space import Space
 
 if TYPE_CHECKING:
     import pandas as pd
-
-FILE = "question.json"
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,11 @@ class OpenRun:
 
 
 def save_question(asked: Question, job: SweepJob, folder: str | os.PathLike[str]) -> None:
-    """Writes what `open_run` needs beside the tables."""
+    """Writes what `open_run` needs beside the tables.
+
+    Raises:
+        UserError: the folder cannot be written (disk full, no permission).
+    """
     space = job.space
     content = {
         "problem": describe_problem(job.problem),
@@ -77,9 +80,7 @@ def save_question(asked: Question, job: SweepJob, folder: str | os.PathLike[str]
             "codes": {name: list(words) for name, words in space.codes.items()},
         },
     }
-    unfinished = Path(folder) / f".{FILE}.{os.getpid()}.tmp"
-    unfinished.write_text(json.dumps(content))
-    os.replace(unfinished, Path(folder) / FILE)
+    replace_file(Path(folder) / QUESTION_FILE, json.dumps(content).encode())
 
 
 def open_run(path: str | os.PathLike[str]) -> OpenRun:
@@ -93,7 +94,7 @@ def open_run(path: str | os.PathLike[str]) -> OpenRun:
         raise UserError(f"no run at {where}: give the folder that dse sweep wrote (its last lines name it)")
     run = read_run(where)
     try:
-        content = json.loads((where / FILE).read_text())
+        content = json.loads((where / QUESTION_FILE).read_text())
         job = SweepJob(
             _space(content["space"]),
             get_kernel(content["space"]["kernel"]).problem_of(content["problem"]),
@@ -106,12 +107,12 @@ def open_run(path: str | os.PathLike[str]) -> OpenRun:
         )
         accumulator, families = str(content["accumulator"]), tuple(content["families"])
     except UserError as error:  # a kernel that is not there, or is broken
-        raise UserError(f"{where / FILE}: {error}") from error
+        raise UserError(f"{where / QUESTION_FILE}: {error}") from error
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{where / FILE} is missing or damaged ({error}): run the sweep again") from error
+        raise UserError(f"{where / QUESTION_FILE} is missing or damaged ({error}): run the sweep again") from error
     made = run.summary["provenance"]
     if (job.space.hash, record_hash(job.gpu)) != (made["space_hash"], made["gpu_hash"]):
-        raise UserError(f"{where / FILE} is of another run than the tables beside it: run the sweep again")
+        raise UserError(f"{where / QUESTION_FILE} is of another run than the tables beside it: run the sweep again")
     stale = hash_of_model(job.model) != made["model_hash"]
     return OpenRun(where, job, accumulator, families, run.top, run.front, run.summary, stale)
 

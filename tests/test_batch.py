@@ -198,6 +198,20 @@ def test_a_changed_question_is_refused_and_named(rows, done, change: dict, said:
     assert before == {file: file.stat().st_mtime_ns for file in done.folder.rglob("*.*")}
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", r"batch\.json is damaged \(.+\): start anew with --overwrite"),
+        ("[1]", r"batch\.json is damaged \(a list, not an object\)"),
+        ('{"rows": [1], "gpus": {}}', r"batch\.json is damaged \(no gpus, parts\): start anew with --overwrite"),
+    ],
+)
+def test_a_damaged_question_is_one_message(tmp_path, text: str, said: str) -> None:
+    (tmp_path / "batch.json").write_text(text)
+    with pytest.raises(UserError, match=said):
+        read_batch(tmp_path)
+
+
 def test_another_folder_is_left_alone_and_a_batch_can_be_replaced(rows, tmp_path) -> None:
     (tmp_path / "mine.txt").write_text("keep")
     plan = make_plan(rows[:1], GEMM)

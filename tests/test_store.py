@@ -12,7 +12,10 @@ import pytest
 from fake_kernel import OBJECTIVES, FakeGpu, FakeProblem, fake_cost, fake_job
 
 from dse.errors import UserError
+from dse.job_of import make_job
+from dse.question import ask
 from dse.run_folder import read_run
+from dse.runs import save_question
 from dse.store import as_table, read_provenance, read_rows, row_schema, write_rows
 from dse.sweep import run_sweep
 
@@ -220,6 +223,12 @@ def test_a_writer_that_fails_leaves_nothing(tmp_path, monkeypatch):
     with pytest.raises(UserError, match=r"cannot write .*top\.parquet: No space left on device; make room or choose"):
         write_rows(tmp_path / "top.parquet", table, {})
     assert not list(tmp_path.iterdir())
+
+
+def test_a_question_that_cannot_be_written_is_one_message(tmp_path):
+    asked = ask("512x512x512")
+    with pytest.raises(UserError, match=r"cannot write .*question\.json: No such file or directory; make room"):
+        save_question(asked, make_job(asked), tmp_path / "gone")
 
 
 def test_indices_past_64_bits_are_text(tmp_path):

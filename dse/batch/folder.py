@@ -18,7 +18,7 @@ from ..errors import UserError
 from ..kernels.registry import get_kernel
 from ..platform import cpu_type
 from ..provenance import SCHEMA_VERSION, commit, hash_of_model, record_hash, versions
-from ..run_files import BATCH_FILE, UNFINISHED, write_json
+from ..run_files import BATCH_FILE, UNFINISHED, read_json, write_json
 from ..store import count_rows, write_rows
 from ..trust import packaged_residuals
 from .plan import Part, Plan
@@ -208,14 +208,11 @@ def read_question(path: Path) -> dict[str, Any]:
     file = path / QUESTION_FILE
     if not file.exists():
         raise UserError(f"{path} holds no batch (no {QUESTION_FILE}): give the folder that dse batch wrote")
-    try:
-        content = json.loads(file.read_bytes())
-        lacking = [name for name in ("rows", "gpus", "parts") if not content[name]]
-        if lacking:
-            raise ValueError(f"no {lacking[0]} in it")
-        return content
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{file} is damaged ({error}): start anew with --overwrite") from error
+    content = read_json(file)
+    lacking = [name for name in ("rows", "gpus", "parts") if not content.get(name)]
+    if lacking:
+        raise UserError(f"{file} is damaged (no {', '.join(lacking)}): start anew with --overwrite")
+    return content
 
 
 def _when_and_where() -> dict[str, str]:
