@@ -44,7 +44,7 @@ def core_seconds() -> float:
 
 def measure_rate(points: int, repeats: int) -> dict[str, list[tuple[float, float]]]:
     """(candidates a second, candidates a core-second) of each repeat, start of Ray not counted."""
-    from bench import sweep_job
+    from bench_sweep import sweep_job
 
     from dse.executors.ray import RayExecutor
     from dse.executors.ray_session import ray_session
@@ -87,7 +87,7 @@ class _CoreWatch:
 
 def measure_start(repeats: int) -> tuple[list[float], list[float]]:
     """Seconds to start Ray, and from then to the first chunk finished."""
-    from bench import sweep_job
+    from bench_sweep import sweep_job
 
     from dse.executors.ray import RayExecutor
     from dse.executors.ray_session import ray_session
@@ -135,7 +135,7 @@ def measure_balance(nodes: int) -> dict[str, int]:
 
 def measure_overhead() -> tuple[float, float]:
     """Seconds a chunk, and of these what Python has for itself: all but the compiled functions."""
-    from bench import sweep_job
+    from bench_sweep import sweep_job
 
     from dse.executors import worker
     from dse.platform import configure_jax
