@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from .content.gpu import GpuFile
 from .content.shapes import ShapeRow, load_shapes
 from .errors import UserError
-from .explain import explain_schedule
+from .explain import explain_asked, explain_row
 from .explanation import Explanation
 from .job import SweepJob
 from .job_of import make_job as make_job
@@ -20,7 +20,7 @@ from .restrict import Restrictions
 from .result import SweepResult
 from .row_layout import with_columns
 from .runs import save_question
-from .schedule_words import schedule_in, words_of
+from .schedule_words import words_of
 from .space import Space
 from .summary import summary_table
 from .sweep import run_sweep
@@ -174,55 +174,6 @@ def explain(
     asked = ask(shape, dtype, gpu, **question)
     fields = words_of(asked.problem.kernel).parse(schedule, asked.family)
     return explain_asked(asked, fields)
-
-
-def explain_asked(asked: Question, fields: Mapping[str, int]) -> Explanation:
-    """Explains a complete schedule for a question."""
-    return explain_schedule(
-        asked.problem,
-        fields,
-        asked.bound,
-        asked.family,
-        asked.gpu.name,
-        gpu_changes=asked.changes,
-        clock=asked.clock,
-    )
-
-
-def explain_row(job: SweepJob, table: "pd.DataFrame", rank: int) -> Explanation:
-    """Explains a row of a result's table (`result.top`, `result.front`), counted from 0.
-
-    Raises:
-        UserError: a rank past the end.
-    """
-    fields, tuned = ranked_schedule(table, rank, job.space.kernel)
-    return explain_fields(job, fields, tuned)
-
-
-def ranked_schedule(table: "pd.DataFrame", rank: int, kernel: str = "gemm") -> tuple[dict[str, int], bool]:
-    """The schedule in a row of a result's table, counted from 0, and whether none of the table is faster.
-
-    Raises:
-        UserError: a rank past the end.
-    """
-    if not 0 <= rank < len(table):
-        raise UserError(f"rank {rank} is not there: the table has the rows 0 to {len(table) - 1}")
-    row = table.iloc[rank]
-    return schedule_in(kernel, row.to_dict()), bool(row["latency_s"] <= table["latency_s"].min())
-
-
-def explain_fields(job: SweepJob, fields: Mapping[str, int], tuned: bool = False) -> Explanation:
-    """Explains a complete schedule for the problem and GPU of a job; `tuned`: it is the fastest of the job's space."""
-    return explain_schedule(
-        job.problem,
-        fields,
-        job.gpu,
-        job.space.family,
-        job.gpu_name,
-        gpu_changes=job.gpu_changes,
-        clock=job.clock,
-        tuned=tuned,
-    )
 
 
 def rank(

@@ -2,17 +2,23 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .any_order import one_order
 from .columns import code_names
 from .content.space import load_space
+from .errors import UserError
 from .explanation import Explanation
 from .infeasible import why_not
 from .job import SweepJob
+from .question import Question
 from .roofline import roofline
 from .rows import evaluate_schedules
+from .schedule_words import schedule_in
 from .trust import label_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def explain_schedule(
@@ -59,6 +65,55 @@ def explain_schedule(
         tdp_w=float(gpu.tdp_w),
         unlimited_s=float(costs_of(unlimited, [renamed])[0]["latency_s"]),
         trust=label_of(job),
+        tuned=tuned,
+    )
+
+
+def explain_asked(asked: Question, fields: Mapping[str, int]) -> Explanation:
+    """Explains a complete schedule for a question."""
+    return explain_schedule(
+        asked.problem,
+        fields,
+        asked.bound,
+        asked.family,
+        asked.gpu.name,
+        gpu_changes=asked.changes,
+        clock=asked.clock,
+    )
+
+
+def explain_row(job: SweepJob, table: "pd.DataFrame", rank: int) -> Explanation:
+    """Explains a row of a result's table (`result.top`, `result.front`), counted from 0.
+
+    Raises:
+        UserError: a rank past the end.
+    """
+    fields, tuned = ranked_schedule(table, rank, job.space.kernel)
+    return explain_fields(job, fields, tuned)
+
+
+def ranked_schedule(table: "pd.DataFrame", rank: int, kernel: str = "gemm") -> tuple[dict[str, int], bool]:
+    """The schedule in a row of a result's table, counted from 0, and whether none of the table is faster.
+
+    Raises:
+        UserError: a rank past the end.
+    """
+    if not 0 <= rank < len(table):
+        raise UserError(f"rank {rank} is not there: the table has the rows 0 to {len(table) - 1}")
+    row = table.iloc[rank]
+    return schedule_in(kernel, row.to_dict()), bool(row["latency_s"] <= table["latency_s"].min())
+
+
+def explain_fields(job: SweepJob, fields: Mapping[str, int], tuned: bool = False) -> Explanation:
+    """Explains a complete schedule for the problem and GPU of a job; `tuned`: it is the fastest of the job's space."""
+    return explain_schedule(
+        job.problem,
+        fields,
+        job.gpu,
+        job.space.family,
+        job.gpu_name,
+        gpu_changes=job.gpu_changes,
+        clock=job.clock,
         tuned=tuned,
     )
 

@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _from_run(arguments: argparse.Namespace) -> "Explanation":
-    from ..api import explain_fields, explain_row
+    from ..explain import explain_fields, explain_row
     from ..runs import open_run
 
     if arguments.schedule:
@@ -66,7 +66,7 @@ def _from_run(arguments: argparse.Namespace) -> "Explanation":
 
 
 def _typed(arguments: argparse.Namespace) -> "Explanation":
-    from ..api import explain_asked
+    from ..explain import explain_asked
     from ..schedule_words import words_of
 
     words = words_of(arguments.kernel)

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..api import make_job, ranked_schedule, shape_rows
+from ..api import make_job, shape_rows
 from ..errors import UserError
+from ..explain import ranked_schedule
 from ..job import SweepJob
 from ..platform import configure_jax
 from ..progress import Progress
