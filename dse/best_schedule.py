@@ -8,8 +8,8 @@ import numpy as np
 from .content.gpu import GpuFile
 from .content.space import list_spaces
 from .errors import UserError
+from .fitting import fitting
 from .kernels.gemm import GemmProblem
-from .schedule_set import fitting
 from .space import Space
 from .tuning import tune
 

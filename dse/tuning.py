@@ -43,7 +43,7 @@ def tune(
     """Evaluates every schedule of the set for every row and keeps the fastest.
 
     Args:
-        schedules: `dse.schedule_set.fitting(space, problems, gpus)`, made for all GPUs of the rows.
+        schedules: `dse.fitting.fitting(space, problems, gpus)`, made for all GPUs of the rows.
         rows: (problem, the model's record of a GPU).
         progress: as in `dse.sweep.run_sweep`.
         workers: threads; None: one a usable core.

@@ -24,9 +24,9 @@ import numpy as np
 
 from dse.api import make_job
 from dse.cli.options import positive
+from dse.fitting import fitting
 from dse.gpu_axes import gpu_file_maker, gpu_maker
 from dse.question import ask
-from dse.schedule_set import fitting
 from dse.search import SAMPLERS, GpuQuantity, Reference, reference_of, run_search
 from dse.search.goals import make_goals
 from dse.search.inner import any_sms

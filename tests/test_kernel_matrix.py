@@ -6,10 +6,10 @@ from portfolio_twins import kernels_by_hand
 
 from dse import load_gpu, load_space
 from dse.errors import UserError
+from dse.fitting import fitting
 from dse.job import as_float32
 from dse.kernels.gemm import gemm_problem
 from dse.paired import paired_costs
-from dse.schedule_set import fitting
 from dse.schedule_text import distinct_raster
 from dse.studies.portfolio import kernel_matrix
 from dse.studies.portfolio.kernel_matrix import RUN_TIME_FIELDS, SpaceKernels, space_kernels

@@ -9,8 +9,8 @@ from portfolio_twins import best_subset, smallest_cover
 from dse.api import make_job
 from dse.content.shapes import load_shapes
 from dse.errors import UserError
+from dse.fitting import fitting
 from dse.question import ask
-from dse.schedule_set import fitting
 from dse.studies.portfolio import exact as portfolio_exact
 from dse.studies.portfolio.bound import mean_bound
 from dse.studies.portfolio.choice import bounded_mean, choices, value_of

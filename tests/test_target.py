@@ -9,9 +9,9 @@ from cli_run import answer, json_answer
 from dse import load_gpu, load_space
 from dse.content.hardware_axis import current_value
 from dse.errors import UserError
+from dse.fitting import fitting
 from dse.kernels.gemm import gemm_problem
 from dse.question import ask
-from dse.schedule_set import fitting
 from dse.studies.target.improvable import COUNTS, LESS, MORE, knobs_of
 from dse.studies.target.search import Smallest, smallest_changes
 from dse.studies.target.target import parse_seconds, target

@@ -7,9 +7,10 @@ import pytest
 
 from dse import load_gpu, load_space, sweep
 from dse.errors import UserError
+from dse.fitting import DECIDES_WHAT_FITS, fitting
 from dse.kernels.gemm import gemm_problem
 from dse.paired import paired_costs
-from dse.schedule_set import CPU_BLOCK_LANES, DECIDES_WHAT_FITS, fitting, listed
+from dse.schedule_set import CPU_BLOCK_LANES, listed
 from dse.schedule_text import parse_schedule
 from dse.tuning import tune, tune_few
 from jaxmodel.machine import Gpu

@@ -14,10 +14,10 @@ from dse.content.gpu import list_gpus, load_gpu
 from dse.content.gpu_fields import FIELDS, TENSOR
 from dse.content.uncertainty import OVERHEADS, RATES, is_drawn, is_rate, relative_uncertainty
 from dse.errors import UserError
+from dse.fitting import fitting
 from dse.job import as_float32
 from dse.question import ask
 from dse.runs import open_run
-from dse.schedule_set import fitting
 from dse.studies.fronts import uncertain_front as study
 from dse.studies.fronts.gpu_draws import draw_gpus, uncertainties
 from dse.studies.fronts.uncertain_front import front_places, uncertain_front

@@ -9,11 +9,12 @@ from itertools import groupby
 from pathlib import Path
 
 from ..errors import UserError
+from ..fitting import fitting
 from ..platform import configure_jax, usable_cores
 from ..progress import Progress, Reporter, Snapshot, reporter
 from ..rows import evaluate_schedules
 from ..run_files import claimed
-from ..schedule_set import ColumnGroup, ScheduleSet, fitting
+from ..schedule_set import ColumnGroup, ScheduleSet
 from ..tuning import Tuned, tune, tune_few
 from .columns import case_columns, part_table
 from .folder import BatchFolder

@@ -16,8 +16,8 @@ from ..compiled import jit
 from ..content.gpu import GpuFile
 from ..content.space import load_space
 from ..errors import UserError
+from ..fitting import fitting
 from ..kernels.registry import get_kernel
-from ..schedule_set import fitting
 from ..schedule_text import FIELDS
 from .latency_matrix import stack_problems
 from .measurements import Measurements

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from ..content.files import home_expanded
 from ..errors import UserError, unknown
+from ..fitting import fitting
 from ..job import SweepJob
 from ..rows import evaluate_rows
 from ..runs import open_run
-from ..schedule_set import fitting
 from ..schedule_words import schedule_in, words_of
 from ..space import Space
 from ..tuning import tune

@@ -16,9 +16,9 @@ import numpy as np
 
 from ..columns import in_order
 from ..errors import UserError
+from ..fitting import DECIDES_WHAT_FITS, fitting
 from ..job import SweepJob, as_float32
 from ..rows import as_numbers, table
-from ..schedule_set import DECIDES_WHAT_FITS, fitting
 from ..tuning import tune
 from .candidates import Candidates, SearchSpace
 from .evaluate import Evaluated, compiled_batch

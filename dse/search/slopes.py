@@ -17,8 +17,8 @@ import numpy as np
 
 from ..columns import cost_columns
 from ..compiled import jit
+from ..fitting import DECIDES_WHAT_FITS
 from ..job import CostModel
-from ..schedule_set import DECIDES_WHAT_FITS
 from .candidates import GpuAxis, SearchSpace
 from .evaluate import compiled_batch
 from .goals import Goals

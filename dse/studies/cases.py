@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from ..api import make_job, shape_rows
 from ..errors import UserError
 from ..explain import ranked_schedule
+from ..fitting import fitting
 from ..job import SweepJob
 from ..platform import configure_jax
 from ..progress import Progress
 from ..question import ask
-from ..schedule_set import fitting
 from ..schedule_words import schedule_in, words_of
 from ..tuning import tune
 

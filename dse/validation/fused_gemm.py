@@ -13,8 +13,8 @@ from ..content.files import find_content
 from ..content.gpu import load_gpu
 from ..content.space import load_space
 from ..content.toml import read_toml
+from ..fitting import fitting
 from ..question import ask
-from ..schedule_set import fitting
 from ..tuning import tune
 
 EPILOGUE_SHAPES = ("8192x8192x1024", "8192x8192x8192", "64x8192x8192")

@@ -14,10 +14,10 @@ from ..content.gpu import load_gpu
 from ..content.space import load_space
 from ..content.toml import read_toml
 from ..errors import UserError, unknown
+from ..fitting import fitting
 from ..kernels.registry import get_kernel
 from ..kernels.rows import PROBLEMS
 from ..question import ask
-from ..schedule_set import fitting
 from ..tuning import tune
 
 GPUS = ("a100_sxm", "h100_sxm", "h200_sxm", "b200_sxm")

@@ -12,10 +12,10 @@ import numpy as np
 
 from ...errors import UserError
 from ...figure_file import COLOURS, drawn
+from ...fitting import fitting
 from ...job import SweepJob
 from ...kernels.registry import check_served
 from ...rows import evaluate_rows
-from ...schedule_set import fitting
 from ...trust import label_of
 from ...trust.within_shape import KINDS, SIZES, WithinShape, draw_log_latencies, packaged_within_shape
 
@@ -166,7 +166,7 @@ def shortlist_of(
     shapes, a GPU that nothing was fitted for), these errors are taken to be wider in proportion.
 
     Raises:
-        UserError: what `dse.schedule_set.fitting` and `choose_shortlist` raise, or a kernel other than GEMM: how its
+        UserError: what `dse.fitting.fitting` and `choose_shortlist` raise, or a kernel other than GEMM: how its
             schedules err against each other nobody measured.
     """
     check_served(job.space.kernel, "dse shortlist")

@@ -78,7 +78,7 @@ def uncertain_front(
     is compared exactly. Only schedules that some front holds are kept, and those of the least expected regret.
 
     Args:
-        schedules: `dse.schedule_set.fitting`, made for a GPU of the same limits.
+        schedules: `dse.fitting.fitting`, made for a GPU of the same limits.
         problem: of all draws.
         gpus: the model's record of each draw (`dse.studies.fronts.gpu_draws.draw_gpus`).
         objectives: cost columns, all minimised.

@@ -8,9 +8,9 @@ import numpy as np
 
 from ...content.gpu import GpuFile, load_gpu
 from ...errors import UserError
+from ...fitting import fitting
 from ...rows import evaluate_rows
 from ...runs import OpenRun
-from ...schedule_set import fitting
 from .gpu_draws import draw_gpus, uncertainties
 from .uncertain_front import UncertainFront, uncertain_front
 

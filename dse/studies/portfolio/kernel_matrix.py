@@ -167,7 +167,7 @@ def space_kernels(family: str, gpu: Any, schedules: ScheduleSet, count: str = "k
     Args:
         family: their instruction family.
         gpu: the model's record, bound to it.
-        schedules: of `dse.schedule_set.fitting`.
+        schedules: of `dse.fitting.fitting`.
         count: "kernels", or "schedules": every schedule is a kernel of its own.
     """
     schedules = replace(schedules, any_order=True)

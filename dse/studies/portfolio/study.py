@@ -10,11 +10,11 @@ import numpy as np
 from ...api import make_job, shape_rows
 from ...content.shapes import ShapeRow
 from ...errors import UserError, unknown
+from ...fitting import fitting
 from ...kernels.registry import check_served
 from ...platform import configure_jax
 from ...progress import Progress
 from ...question import Question, ask
-from ...schedule_set import fitting
 from ...schedule_text import cluster_label, warps_label
 from .choice import SOLVERS, Choice, choices, value_of
 from .decision_tree import DEPTH_MAX

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...fitting import fitting
 from ...job import as_float32
 from ...platform import configure_jax
 from ...progress import Progress
-from ...schedule_set import fitting
 from ...schedule_words import words_of
 from ...tuning import tune
 from ..cases import Case

@@ -16,11 +16,12 @@ import numpy as np
 from ...binding import bind
 from ...content.gpu import GpuFile
 from ...errors import UserError
+from ...fitting import fitting
 from ...job import as_float32
 from ...platform import usable_cores
 from ...progress import Progress, Snapshot, reporter
 from ...question import Question
-from ...schedule_set import ScheduleSet, fitting, listed
+from ...schedule_set import ScheduleSet, listed
 from ...space import Space
 from ...tuning import tune
 from .improvable import Knob

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...errors import UserError
+from ...fitting import fitting
 from ...platform import configure_jax
 from ...progress import Progress
 from ...question import Question
-from ...schedule_set import fitting
 from ...space import Space
 from ...tuning import tune
 from .machines import Machine
