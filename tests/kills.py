@@ -14,7 +14,7 @@ VICTIMS = {"worker": "ray::SweepWorker", "raylet": "raylet/raylet", "gcs": "gcs_
 LOST_S = 30.0
 
 SCRIPT = """
-import sys
+import os, sys, time
 sys.path[:0] = [{root!r}, {tests!r}]
 from fake_kernel import fake_job, fake_space
 from ray_runs import SlowKernel
@@ -23,6 +23,9 @@ from dse.sweep import run_sweep
 
 def say(snapshot):
     print("done", snapshot.done, flush=True)
+    while {hold} and os.path.exists(os.path.join(sys.argv[2], "state.npz")):
+        print("held", flush=True)
+        time.sleep(1.0)
 
 if __name__ == "__main__":
     job = fake_job(fake_space{space}, kernel=SlowKernel(), chunk_lanes=256)
@@ -55,7 +58,13 @@ class Killed:
 
 
 def sweep_and_kill(
-    victim: str, folder: Path, executor: str = "ray", after_s: float | None = None, how: int = signal.SIGKILL
+    victim: str,
+    folder: Path,
+    executor: str = "ray",
+    after_s: float | None = None,
+    how: int = signal.SIGKILL,
+    space: tuple[int, ...] = SPACE,
+    hold: bool = False,
 ) -> Killed:
     """Starts a sweep, waits until something is done and a random time more, and kills one of its processes.
 
@@ -65,10 +74,12 @@ def sweep_and_kill(
         executor: "ray" or "serial".
         after_s: how long after the first points are done; None: random, while most of the work is to come.
         how: the signal.
+        space: what is swept.
+        hold: the sweep waits once it has written a checkpoint, and is killed there.
     """
     mark = f"TILESWEEP_TEST_MARK={os.getpid()}-{time.monotonic_ns()}"
     script = folder.parent / "killed_sweep.py"
-    script.write_text(SCRIPT.format(root=str(ROOT), tests=str(ROOT / "tests"), space=SPACE))
+    script.write_text(SCRIPT.format(root=str(ROOT), tests=str(ROOT / "tests"), space=space, hold=hold))
     name, _, value = mark.partition("=")
     sweep = subprocess.Popen(
         [sys.executable, str(script), executor, str(folder)],
@@ -78,8 +89,8 @@ def sweep_and_kill(
     assert sweep.stdout is not None
     done = 0
     for line in sweep.stdout:
-        done = int(line.split()[1])
-        if done:
+        done = int(line.split()[1]) if line.startswith("done") else done
+        if line.startswith("held") if hold else done:
             break
     time.sleep(random.uniform(0.0, 1.0) if after_s is None else after_s)
     wanted = [sweep.pid] if victim == "driver" else processes_of(mark, VICTIMS[victim])

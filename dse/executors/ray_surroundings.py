@@ -13,13 +13,24 @@ from typing import Any
 @contextmanager
 def terminable() -> Iterator[None]:
     """Within the block SIGTERM, a batch system's farewell, is SystemExit: the sweep keeps what it has. Ray would print
-    where each thread stands, and abort."""
+    where each thread stands, and abort; and where it waits it makes another SystemExit of ours, with the code 1."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    code = 128 + signal.SIGTERM
+    told: list[int] = []
+
+    def terminated(number: int, frame: Any) -> None:
+        told.append(number)
+        sys.exit(code)
+
+    before = signal.signal(signal.SIGTERM, terminated)
     try:
         yield
+    except BaseException as error:
+        if told and not (isinstance(error, SystemExit) and error.code == code):
+            raise SystemExit(code) from error
+        raise
     finally:
         signal.signal(signal.SIGTERM, before)
 
