@@ -126,6 +126,15 @@ class RunFolder:
         machines = [machine.to_dict() for machine in self.admission.machines]
         return {"machines": machines} | (machines[0] if len(machines) == 1 else {})
 
+    def tables(self) -> "tuple[pd.DataFrame, pd.DataFrame] | None":
+        """Best and front of the complete run that the folder holds, as they were written; None where they are lost or
+        damaged."""
+        try:
+            held = read_run(self.path)
+        except UserError:
+            return None
+        return None if held.summary["incomplete"] else (held.top, held.front)
+
     def how_it_went(self) -> dict[str, Any]:
         """Seconds, rate and executor of the complete run that the folder holds; nothing where its summary is lost."""
         try:

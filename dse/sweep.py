@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import UserError, unknown
 from .executors import Executor, Notice, PartSink, make_executor, unheard
-from .executors.worker import write_again
+from .executors.worker import this_machine, write_again
 from .front_growth import FrontGrowth
 from .histogram import feasible_of, histogram_of, reasons_of
 from .job import SweepJob
@@ -21,6 +21,8 @@ from .state import SweepState
 from .trust import label_of
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from .run_folder import RunFolder
 
 KEEP = ("best", "all")
@@ -93,10 +95,15 @@ def run_sweep(
             write_again(job, folder.lost_parts(), sink, admission)
         state = done if interrupted else _run(runs, job, done, clock, sink, admission, notice)
         seconds = clock.finish(state)
-        result = _result(job, state, seconds, state.settled - begun.settled, runs, folder, admission)
-        if folder:
-            if not begun.missing(job.start, job.end):
-                result = replace(result, **folder.how_it_went())
+        finished = folder is not None and not begun.missing(job.start, job.end)
+        held = folder.tables() if folder and finished else None
+        if finished and held is None:
+            admission(this_machine(job))  # tables that are lost are evaluated here
+        top, front = held or _tables(job, state)
+        result = _result(job, state, top, front, seconds, state.settled - begun.settled, runs, folder, admission)
+        if folder and finished:
+            result = replace(result, **folder.how_it_went())
+        if folder and held is None:
             folder.finish(result, state)
     return result
 
@@ -186,16 +193,7 @@ def _open_folder(job: SweepJob, out: Any, keep: str, stack: contextlib.ExitStack
     return RunFolder(job, out, keep == "all", *options)
 
 
-def _result(
-    job: SweepJob,
-    state: SweepState,
-    seconds: float,
-    settled: int,
-    runs: Executor,
-    folder: "RunFolder | None",
-    admission: Admission,
-) -> SweepResult:
-    gaps = state.missing(job.start, job.end)
+def _tables(job: SweepJob, state: SweepState) -> "tuple[pd.DataFrame, pd.DataFrame]":
     front = evaluate_rows(job, [job.start + int(position) for position in state.front.positions])
     for column, name in enumerate(job.objectives):
         front[name] = state.front.values[:, column]  # the sweep's own bits, whatever the batch they are evaluated in
@@ -205,6 +203,21 @@ def _result(
     if trust:
         top = top.assign(**trust.columns(top["latency_s"]))
         front = front.assign(**trust.columns(front["latency_s"]))
+    return top, front
+
+
+def _result(
+    job: SweepJob,
+    state: SweepState,
+    top: "pd.DataFrame",
+    front: "pd.DataFrame",
+    seconds: float,
+    settled: int,
+    runs: Executor,
+    folder: "RunFolder | None",
+    admission: Admission,
+) -> SweepResult:
+    gaps = state.missing(job.start, job.end)
     return SweepResult(
         job=job,
         top=top,
@@ -225,6 +238,6 @@ def _result(
         next_index=gaps[0][0] if gaps else None,
         executor=f"{runs.name} x {runs.workers}",
         folder=str(folder.path) if folder else None,
-        trust=trust,
+        trust=label_of(job),
         machines=admission.machines,
     )

@@ -66,16 +66,16 @@ def test_a_killed_process_loses_nothing(victim, tmp_path):
 
 
 def test_a_terminated_driver_keeps_what_it_has(tmp_path):
-    killed = sweep_and_kill("driver", tmp_path / "run", after_s=0.1, how=signal.SIGTERM)
+    long = (10 * SPACE[0], *SPACE[1:])
+    killed = sweep_and_kill("driver", tmp_path / "run", after_s=0.1, how=signal.SIGTERM, space=long)
     assert (killed.code, killed.errors, killed.left) == (143, "", [])
     state = read_state(tmp_path / "run")
     assert state is not None
     assert state.evaluated >= killed.done > 0
-    resumed_is_whole(tmp_path / "run")
 
 
 def test_a_killed_serial_sweep_goes_on(tmp_path):
-    killed = sweep_and_kill("driver", tmp_path / "run", executor="serial", after_s=1.2)
+    killed = sweep_and_kill("driver", tmp_path / "run", executor="serial", after_s=0.0, hold=True)
     assert (killed.code, killed.left) == (-9, [])
     told = resumed_is_whole(tmp_path / "run")
     assert told[0].startswith(f"going on with the run in {tmp_path / 'run'}: ")  # the first checkpoint is after 1 s
@@ -183,11 +183,12 @@ class FullSink:
         yield
 
 
-def test_the_same_command_twice_evaluates_once(tmp_path, capsys):
-    words = small_sweep(tmp_path / "run", "--executor", "serial")
+def test_the_same_command_twice_evaluates_once(tmp_path, capsys, monkeypatch):
+    words = small_sweep(tmp_path / "run", "--executor", "serial", "--json")
     words.remove("--quiet")
     code, first, _ = answer(capsys, *words)
     assert code == 0
+    monkeypatch.setattr(sys.modules["dse.sweep"], "evaluate_rows", None)  # the tables are read, not made again
     code, second, told = answer(capsys, *words)
     assert code == 0
     assert f"dse: the run in {tmp_path / 'run'} is finished: nothing is evaluated anew" in told
@@ -225,6 +226,19 @@ def test_what_is_lost_of_a_finished_run_is_made_again(name, tmp_path):
     damaged(tmp_path / "run", name, None)
     run_sweep(fake_job(), "serial", out=tmp_path / "run")
     assert (tmp_path / "run" / name).exists()
+
+
+def test_a_finished_run_of_another_machine_is_read_but_not_mixed(tmp_path):
+    first = run_sweep(fake_job(), "serial", out=tmp_path / "run")
+    run_file = tmp_path / "run" / "run.json"
+    run_file.write_text(run_file.read_text().replace(f'"cpu": "{first.machines[0].cpu}"', '"cpu": "another"'))
+    held = run_sweep(fake_job(), "serial", out=tmp_path / "run")
+    same(held, first)
+    assert [machine.cpu for machine in held.machines] == ["another"]
+    (tmp_path / "run" / "top.parquet").unlink()
+    with pytest.raises(UserError, match=r"is computed on another, chunks of 256, this worker is .*--mix-devices"):
+        run_sweep(fake_job(), "serial", out=tmp_path / "run")
+    same(run_sweep(fake_job(), "serial", out=tmp_path / "run", mix_devices=True), first)
 
 
 def test_a_folder_of_an_older_version_is_refused(tmp_path):

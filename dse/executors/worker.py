@@ -100,6 +100,13 @@ def machine_of(job: SweepJob, device: Any) -> Machine:
     return Machine(cpu_type(), device.device_kind, chunk_lanes(job, device))
 
 
+def this_machine(job: SweepJob) -> Machine:
+    """What this process evaluates the job's chunks on unless it is told a device."""
+    import jax
+
+    return machine_of(job, jax.devices()[0])
+
+
 def cut(start: int, stop: int, length: int, origin: int = 0) -> Iterator[Range]:
     """[start, stop) cut at `origin` plus multiples of `length`."""
     while start < stop:
@@ -166,9 +173,7 @@ def write_again(job: SweepJob, lost: list[Range], sink: PartSink, admit: Callabl
         UserError: this machine is of another kind than the run's, and they are not to be mixed.
     """
     if lost:
-        import jax
-
-        machine = machine_of(job, jax.devices()[0])
+        machine = this_machine(job)
         admit(machine)
         runner = ChunkRunner(job, everything=True)
         sink = sink.on(machine)
