@@ -2,9 +2,11 @@
 
 import json
 import math
+import os
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol, TextIO, TypeAlias
 
@@ -155,7 +157,7 @@ class LineReporter:
         if now - self._last < LINE_INTERVAL_S and not (snapshot.finished and self._shown):
             return
         self._last, self._shown = now, True
-        print(describe(snapshot), file=self._stream, flush=True)
+        tell(self._stream, describe(snapshot))
 
 
 class JsonReporter:
@@ -177,7 +179,24 @@ class JsonReporter:
 def write_event(stream: TextIO, event: str, **content: Any) -> None:
     """One event of a program's progress as a line of JSON; numbers that are not finite become null."""
     plain = {name: None if isinstance(at, float) and not math.isfinite(at) else at for name, at in content.items()}
-    print(json.dumps({"event": event, **plain}), file=stream, flush=True)
+    tell(stream, json.dumps({"event": event, **plain}))
+
+
+def tell(stream: TextIO, text: str) -> None:
+    """Writes a line to somebody who may have gone (a pipe that is closed, a full disk): the work goes on without."""
+    try:
+        print(text, file=stream, flush=True)
+    except OSError:
+        silence(stream)
+
+
+def silence(stream: TextIO) -> None:
+    """What is written to a stream leads nowhere from now on, what it still holds included: Python would complain of
+    that at its end."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
 
 
 class BarReporter:
@@ -188,6 +207,12 @@ class BarReporter:
         self._bar: Any = None
 
     def __call__(self, snapshot: Snapshot) -> None:
+        try:
+            self._draw(snapshot)
+        except OSError:
+            silence(self._stream)
+
+    def _draw(self, snapshot: Snapshot) -> None:
         if self._bar is None:
             self._bar, self._task = _rich_bar(self._stream)
             self._bar.start()
@@ -202,7 +227,11 @@ def _rich_bar(stream: TextIO) -> tuple[Any, Any]:
     from rich.progress import BarColumn, TextColumn
     from rich.progress import Progress as Bar
 
-    bar = Bar(BarColumn(bar_width=20), TextColumn("{task.fields[text]}"), console=Console(file=stream), transient=True)
+    class Patient(Console):
+        def on_broken_pipe(self) -> None:  # Rich would end the process, and its standard output first
+            silence(stream)
+
+    bar = Bar(BarColumn(bar_width=20), TextColumn("{task.fields[text]}"), console=Patient(file=stream), transient=True)
     return bar, bar.add_task("", total=None, text="starting")
 
 

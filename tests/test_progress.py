@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import io
 import json
+import os
 
 import pytest
 from cli_run import SHAPE, TINY, answer
@@ -193,6 +194,17 @@ def test_a_bar_on_a_terminal():
     bar(dataclasses.replace(DONE, phase="evaluating"))
     assert "1,000 of 1,000 (100.0 %), 25.0 M/s" in stream.getvalue()
     assert "evaluating: 1,000 of 1,000" in stream.getvalue()
+
+
+@pytest.mark.parametrize("mode", ["lines", "json", "bar"])
+def test_a_reader_that_has_gone_does_not_end_the_work(mode, clock):
+    read, write = os.pipe()
+    os.close(read)
+    with open(write, "w") as stream:
+        report = make_reporter(mode, stream)
+        for snapshot in (HALF, HALF, DONE):
+            clock[0] += 3.0
+            report(snapshot)
 
 
 def test_silent_unless_asked(capsys):

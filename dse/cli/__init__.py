@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import NoReturn
 
+from .streams import make_usable
+
 COMMANDS = {  # name -> what it does; the module of the same name has `add_arguments(parser)` and `run(arguments)`
     "sweep": "evaluate a whole schedule space: the best schedules and the exact front",
     "explain": "one schedule: where its time goes, what binds, what to change",
@@ -61,8 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         0; 1 where the answer is no (a schedule that cannot run); 2 for bad input; 130 after Ctrl-C; 141 where nobody
         reads the output any more.
     """
-    if sys.stdout is None:  # started without one (`>&-`)
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    make_usable()
     code = _exit_code(list(sys.argv[1:] if argv is None else argv), own_process=argv is None)
     if argv is None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is said and written: a late Ctrl-C shall not garble it

@@ -171,14 +171,14 @@ def say_of(arguments: argparse.Namespace) -> "Callable[[str], None]":
     Raises:
         UserError: as `progress_mode`.
     """
-    from ..progress import write_event
+    from ..progress import tell, write_event
 
     mode = progress_mode(arguments)
     if mode == "none":
         return lambda text: None
     if mode == "json":
         return lambda text: write_event(sys.stderr, "note", text=text)
-    return lambda text: print(text, file=sys.stderr, flush=True)
+    return lambda text: tell(sys.stderr, text)
 
 
 def positive(text: str) -> int:
