@@ -20,6 +20,7 @@ QUESTION_FILE = "question.json"
 BATCH_FILE = "batch.json"  # of a folder of `dse batch`
 OURS = (RUN_FILE, STATE_FILE, SUMMARY_FILE, QUESTION_FILE, "top.parquet", "front.parquet", "report.html")
 PARTS, UNFINISHED = "rows-*.parquet", ".*.tmp"
+PARQUET_MARK = b"PAR1"
 PROBE = "tilesweep-probe"
 LOCKS = Path("/proc/locks")
 CLAIM_TRIES, CLAIM_PAUSE_S = 3, 0.05
@@ -76,7 +77,18 @@ def read_state(folder: Path) -> SweepState | None:
     try:
         return SweepState.from_bytes(file.read_bytes())
     except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
-        raise UserError(f"{file} is damaged ({error}): start anew with --overwrite") from error
+        why = "not an archive of NumPy" if "pickle" in str(error) else error  # which NumPy advises to read unsafely
+        raise UserError(f"{file} is damaged ({why}): start anew with --overwrite") from error
+
+
+def is_whole_parquet(file: Path) -> bool:
+    """Whether a file begins and ends as Parquet does; one that was cut off does not end so."""
+    try:
+        with open(file, "rb") as held:
+            begins = held.read(len(PARQUET_MARK)) == PARQUET_MARK
+            return begins and held.seek(-len(PARQUET_MARK), os.SEEK_END) > 0 and held.read() == PARQUET_MARK
+    except OSError:
+        return False
 
 
 def make_writable(path: Path) -> None:

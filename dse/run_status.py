@@ -16,6 +16,7 @@ from .run_files import (
     STATE_FILE,
     SUMMARY_FILE,
     is_ours,
+    is_whole_parquet,
     read_json,
     read_state,
     refuse_batch,
@@ -112,8 +113,8 @@ def _status(folder: Path) -> RunStatus:
     if complete:
         summary = _read(folder / SUMMARY_FILE, problems)
         if summary:
-            lost = [name for name in FILES_OF_FINISHED if not (folder / name).exists()]
-            problems += [f"{name} is lost: the same command writes it again" for name in lost]
+            lost = [name for name in FILES_OF_FINISHED if not is_whole_parquet(folder / name)]
+            problems += [f"{name} is lost or damaged: the same command writes it again" for name in lost]
     writer = writer_of(folder)
     made = run.get("made") if isinstance(run.get("made"), dict) else {}
     listed = run.get("machines")
@@ -142,8 +143,10 @@ def _lost_parts(folder: Path, state: SweepState, start: int) -> list[str]:
     from .parts import PART_ROWS, part_path
 
     due = [first for span in state.ranges for first, _ in cut(*span, PART_ROWS, start)]
-    lost = sum(not part_path(folder, first).exists() for first in due)
-    return [f"{lost} of {len(due)} files of rows are lost: the same command writes them again"] if lost else []
+    lost = sum(not is_whole_parquet(part_path(folder, first)) for first in due)
+    return (
+        [f"{lost} of {len(due)} files of rows are lost or damaged: the same command writes them again"] if lost else []
+    )
 
 
 def _read(file: Path, problems: list[str]) -> dict[str, Any]:

@@ -220,6 +220,11 @@ def test_executors_by_name():
         UserError, match=r"--address a:1 is a Ray cluster's: it needs --executor ray or auto, not serial"
     ):
         make_executor("serial", address="a:1")
+    with pytest.raises(UserError, match=r"--address ' ' is empty: give HOST:PORT of a cluster's head, or auto, or"):
+        make_executor("auto", address=" ")
+    for workers in (0, 1025):
+        with pytest.raises(UserError, match=f"--workers {workers}: serial takes 1 to 1,024"):
+            make_executor("auto", workers)
 
 
 @pytest.mark.parametrize(
@@ -229,6 +234,8 @@ def test_executors_by_name():
             "127.0.0.1:1",
             r"the Ray cluster at 127\.0\.0\.1:1 cannot be reached \(.*refused\): start one with",
         ),
+        ("[::1]:1", r"at \[::1\]:1 cannot be reached \(.*(refused|address).*\): start one with"),
+        ("127.0.0.1:65536", r"cannot be reached \('127\.0\.0\.1:65536' is not HOST:PORT\): start one with"),
         ("somewhere", r"the Ray cluster at somewhere cannot be reached \('somewhere' is not HOST:PORT\): start one"),
         ("ray://127.0.0.1:1", r"is a Ray Client's address: run dse on a node of the cluster, with --address auto"),
         ("127.0.0.1:{mute}", r"cannot be reached \(no answer within 0 s\): start one"),
@@ -249,6 +256,42 @@ def test_a_cluster_that_cannot_be_reached_is_one_message(address, text, monkeypa
 def _answer_once(server):
     with contextlib.suppress(OSError):
         server.accept()[0].sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+
+def test_a_local_ray_that_cannot_start_is_one_message(monkeypatch):
+    from dse.executors.ray_session import import_ray, ray_session
+
+    ray = import_ray()
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
+    monkeypatch.setattr(ray, "init", lambda **_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    with pytest.raises(
+        UserError, match=r"a local Ray cannot start \(.*No space left.*\): see that .*--executor serial"
+    ):
+        ray_session(None, 1, 0).__enter__()
+    with pytest.raises(UserError, match=r"--workers 2000: a local Ray may have 1024; more need a cluster"):
+        ray_session(None, 2000, 0).__enter__()
+
+
+def test_sigterm_is_its_own_exit_code_whatever_ray_makes_of_it():
+    from dse.executors.ray_surroundings import terminable
+
+    def end(becomes):
+        with terminable():
+            try:
+                os.kill(os.getpid(), signal.SIGTERM)
+            except SystemExit:
+                raise becomes from None
+
+    before = signal.getsignal(signal.SIGTERM)
+    for becomes in (SystemExit(1), UserError("the local Ray has ended")):  # SystemExit(1): of a call that waits in Ray
+        with pytest.raises(SystemExit) as ended:
+            end(becomes)
+        assert ended.value.code == 143
+    with pytest.raises(UserError, match="another"), terminable():
+        raise UserError("another")
+    assert signal.getsignal(signal.SIGTERM) == before
 
 
 @pytest.mark.usefixtures("local_ray")
@@ -292,7 +335,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("executor", ["serial", "ray"])
-def test_sigint_stops_within_two_seconds(executor, tmp_path):
+def test_sigint_stops_a_sweep_that_would_take_days(executor, tmp_path):
     script = tmp_path / "sweep.py"
     script.write_text(SCRIPT.format(root=str(ROOT), tests=str(ROOT / "tests")))
     run = subprocess.Popen(
@@ -300,24 +343,14 @@ def test_sigint_stops_within_two_seconds(executor, tmp_path):
     )
     assert run.stdout is not None
     assert run.stdout.readline().strip() == "running"
-    pressed = time.monotonic()
     run.send_signal(signal.SIGINT)
-    for line in run.stdout:
-        if line.startswith("kept"):
-            break
-    kept = time.monotonic() - pressed
-    assert run.wait(timeout=20) == 0
-    _, evaluated, incomplete, next_index = line.split()
+    told, _ = run.communicate(timeout=60)
+    assert run.returncode == 0
+    _, evaluated, incomplete, next_index = told.splitlines()[-1].split()
     assert int(evaluated) > 0
     assert incomplete == "True"
     assert 0 <= int(next_index) < 2**44
-    assert kept < 2.0 * _slow_machine()
     assert (tmp_path / "run" / "summary.json").exists()
-
-
-def _slow_machine() -> float:
-    """How far other work slows this machine down: CPU time is promised, wall time on a shared machine is not."""
-    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 def test_float_bits_do_not_depend_on_threads():

@@ -95,12 +95,11 @@ def test_a_process_that_writes_now_is_named(tmp_path, capsys):
         ("run.json", b"[1]", "run.json is damaged (a list, not an object): start anew with --overwrite"),
         ("state.npz", b"PK", "state.npz is damaged"),
         ("summary.json", None, "summary.json is damaged"),
-        ("top.parquet", None, "top.parquet is lost: the same command writes it again"),
-        (
-            "rows-00000000000000000000.parquet",
-            None,
-            "1 of 1 files of rows are lost: the same command writes",
-        ),
+        ("state.npz", b"junk", "state.npz is damaged (not an archive of NumPy): start anew with --overwrite"),
+        ("top.parquet", None, "top.parquet is lost or damaged: the same command writes it again"),
+        ("front.parquet", b"PAR1 cut off", "front.parquet is lost or damaged: the same command writes it again"),
+        ("rows-00000000000000000000.parquet", None, "1 of 1 files of rows are lost or damaged: the same command"),
+        ("rows-00000000000000000000.parquet", b"", "1 of 1 files of rows are lost or damaged: the same command"),
     ],
 )
 def test_damage_is_told_and_the_rest_still_shown(name, data, problem, tmp_path, capsys):

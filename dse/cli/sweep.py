@@ -84,6 +84,10 @@ def run(arguments: argparse.Namespace) -> int:
     get_kernel(arguments.kernel)
     if bool(arguments.shape) == bool(arguments.shapes):
         raise UserError(f"give the problem as --shape {shape_word(arguments.kernel)}, or many as --shapes FILE.csv")
+    if arguments.out is not None and not arguments.out.strip():
+        raise UserError(f"--out {arguments.out!r} is empty: name a folder, or leave it out for one below runs/")
+    if arguments.resume and arguments.overwrite:
+        raise UserError("--resume goes on with the run in --out, --overwrite replaces it: give one of the two")
     rows = shape_rows(arguments.shapes or arguments.shape, arguments.kernel)
     asked = [question(arguments, row.shape, row.dtype, row.choices) for row in rows]
     root = home_expanded(arguments.out) if arguments.out else _default_folder(arguments, asked)

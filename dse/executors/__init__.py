@@ -15,6 +15,7 @@ Tick: TypeAlias = Callable[[SweepState], None]
 Admit: TypeAlias = Callable[[Machine], None]
 Notice: TypeAlias = Callable[[str], None]
 EXECUTORS = ("auto", "serial", "ray")
+MOST_WORKERS = {"serial": 1024, "ray": 2**16}  # threads of a process; actors of a cluster
 
 
 def anyone(machine: Machine) -> None:
@@ -105,16 +106,20 @@ def make_executor(
         job: what it will run.
 
     Raises:
-        UserError: an unknown name, or an address where no Ray is asked for.
+        UserError: an unknown name, an address that is empty or where no Ray is asked for, or no such number of workers.
     """
     if name not in EXECUTORS:
         raise unknown("executor", name, EXECUTORS)
+    if address is not None and not address.strip():
+        raise UserError(f"--address {address!r} is empty: give HOST:PORT of a cluster's head, or auto, or leave it out")
     if name == "serial" and address:
         raise UserError(f"--address {address} is a Ray cluster's: it needs --executor ray or auto, not serial")
     if name == "auto":
         from .auto import choose
 
         name = choose(job, workers, address)
+    if workers is not None and not 1 <= workers <= MOST_WORKERS[name]:
+        raise UserError(f"--workers {workers}: {name} takes 1 to {MOST_WORKERS[name]:,}")
     if name == "serial":
         from .serial import SerialExecutor
 

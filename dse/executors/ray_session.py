@@ -20,8 +20,10 @@ from .ray_surroundings import importable_in_workers, silenced, terminable, unsai
 OBJECT_STORE_BYTES = 100 * 2**20  # results are small; less than 75 MB Ray refuses
 REACH_S = 4.0  # for a connection to the cluster's address
 ANSWER_S = 8.0  # for its answer
+LAST_PORT = 65_535
 HTTP2_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 HTTP2_SETTINGS = bytes([4])  # the type of a server's first frame
+MOST_LOCAL = 1024  # workers of a Ray on this machine: each is a process
 WATCH_S = 1.0  # between looks at whether Ray is there still
 LOCAL_PATIENCE_S = 1.5  # a local Ray that is gone does not come back
 CLUSTER_PATIENCE_S = 30.0  # the head of a cluster may be started again; Ray ends this process after 60 s
@@ -133,14 +135,14 @@ def ray_session(address: str | None, cores: int, gpus: int) -> Iterator[Session]
         yield Session.of(ray, started=False)
         return
     wanted = asked_address(address)
-    with unsaid(ray):
+    with unsaid(ray), terminable():
         if wanted is None:
             _start_local(ray, cores, gpus)
         else:
             _join(ray, wanted)
         session = Session.of(ray, started=wanted is None)
         try:
-            with _reaped(session.raylets), terminable():
+            with _reaped(session.raylets), terminable():  # once more: Ray has put its own handler there
                 yield session
         finally:
             if session.silent(now=True):
@@ -150,24 +152,33 @@ def ray_session(address: str | None, cores: int, gpus: int) -> Iterator[Session]
 
 
 def _start_local(ray: Any, cores: int, gpus: int) -> None:
+    if cores > MOST_LOCAL:
+        raise UserError(f"--workers {cores}: a local Ray may have {MOST_LOCAL}; more need a cluster (--address)")
     with importable_in_workers(), warnings.catch_warnings():
         # Ray starts programs; nothing of jax runs between fork and exec
         warnings.filterwarnings("ignore", "os.fork")
-        ray.init(
-            address="local",
-            num_cpus=cores,
-            num_gpus=gpus,
-            object_store_memory=OBJECT_STORE_BYTES,
-            include_dashboard=False,
-            logging_level=logging.ERROR,
-            log_to_driver=False,
-        )
+        try:
+            ray.init(
+                address="local",
+                num_cpus=cores,
+                num_gpus=gpus,
+                object_store_memory=OBJECT_STORE_BYTES,
+                include_dashboard=False,
+                logging_level=logging.ERROR,
+                log_to_driver=False,
+            )
+        except Exception as error:  # it raises what it meets: OSError, ValueError, RuntimeError, and bare ones
+            _shutdown_soon()
+            raise UserError(
+                f"a local Ray cannot start ({_in_one_line(error)}): see that there is room in memory and in its folder "
+                "(/tmp/ray, or RAY_TMPDIR), or take --executor serial"
+            ) from error
 
 
 def _join(ray: Any, address: str) -> None:
     where = f"the Ray cluster at {address}"
     fix = "start one with `ray start --head`, or correct --address or RAY_ADDRESS (HOST:PORT of its head, or auto)"
-    if "://" in address:
+    if address.startswith("ray://"):
         raise UserError(f"{where} is a Ray Client's address: run dse on a node of the cluster, with --address auto")
     head = ray._private.utils.read_ray_address() if address == "auto" else address
     try:
@@ -207,7 +218,8 @@ def _in_one_line(error: BaseException) -> str:
 
 def _host_and_port(address: str) -> tuple[str, int]:
     host, colon, port = address.rpartition(":")
-    if not (colon and host and port.isdigit()):
+    host = host[1:-1] if host.startswith("[") and host.endswith("]") else host  # of IPv6
+    if not (colon and host and port.isdecimal() and 0 < int(port) <= LAST_PORT):
         raise ValueError(f"{address!r} is not HOST:PORT")
     return host, int(port)
 
