@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from .job import CostModel
-from .kernels.registry import attribute, kernel_of
+from .kernels.entry import attribute
+from .kernels.registry import kernel_of
 
 
 class OneOrder(Protocol):

@@ -6,7 +6,8 @@ from .content.dtypes import default_accumulator
 from .content.gpu import GpuFile
 from .content.space import space_families
 from .errors import UserError, unknown
-from .kernels.registry import Kernel, kernel_of
+from .kernels.entry import Kernel
+from .kernels.registry import kernel_of
 
 PLAIN = "bf16"  # the type whose record a kernel without tensor instructions takes on a GPU that lacks its own
 

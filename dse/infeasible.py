@@ -6,7 +6,8 @@ from typing import Any
 from jaxmodel.occupancy import THREADS_PER_CTA_MAX
 from jaxmodel.reasons import ADVICE, Reason
 
-from .kernels.registry import attribute, get_kernel, kernel_of
+from .kernels.entry import attribute
+from .kernels.registry import get_kernel, kernel_of
 
 # what helps, for kernels whose schedules have no tile_m, tile_n, tile_k
 PLAIN_FIXES = {

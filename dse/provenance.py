@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .job import SweepJob
-from .kernels.registry import Kernel, attribute
+from .kernels.entry import Kernel, attribute
 from .platform import cpu_type
 from .trust import label_of
 

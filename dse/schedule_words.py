@@ -13,7 +13,8 @@ from typing import Any, Protocol
 
 from .content.space import load_space, schedule_fields, space_families
 from .errors import UserError, unknown
-from .kernels.registry import attribute, get_kernel
+from .kernels.entry import attribute
+from .kernels.registry import get_kernel
 from .split_words import split_words
 
 LARGEST = 2**24

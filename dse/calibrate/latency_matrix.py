@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..any_order import AnyOrder
+from ..kernels.entry import Kernel
 from ..kernels.gemm import GemmProblem
-from ..kernels.registry import Kernel
 
 BATCH_LANES = 2**20  # problems x schedules a call
 

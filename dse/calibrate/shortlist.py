@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..compiled import jit
-from ..kernels.registry import Kernel
+from ..kernels.entry import Kernel
 from .latency_matrix import ScheduleGroup, compiled_apart, problem_batches, runnable_latency_s
 
 LEADERS = 6  # fastest schedules a problem that are kept, whatever their kind

@@ -9,9 +9,9 @@ from ..content.dtypes import DTYPE_BYTES
 from ..errors import UserError
 from .attention_lengths import Lengths, read_lengths, spread_lengths
 from .choice import Choice
+from .entry import Kernel
 from .heads_problem import HeadsProblem
 from .problem import IMPLEMENTATION
-from .registry import Kernel
 
 if TYPE_CHECKING:
     from jaxmodel.kernels.attention_types import Attention

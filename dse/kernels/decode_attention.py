@@ -8,9 +8,9 @@ import numpy as np
 from ..content.dtypes import DTYPE_BYTES
 from ..errors import UserError, unknown
 from .choice import Choice
+from .entry import Kernel
 from .heads_problem import HeadsProblem
 from .problem import IMPLEMENTATION
-from .registry import Kernel
 
 if TYPE_CHECKING:
     from jaxmodel.kernels.decode_attention_types import DecodeAttention

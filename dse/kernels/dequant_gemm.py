@@ -13,9 +13,9 @@ import numpy as np
 
 from ..errors import UserError, unknown
 from .choice import Choice
+from .entry import Kernel
 from .gemm import CACHE_STATES
 from .problem import KernelProblem, row_alignment
-from .registry import Kernel
 
 if TYPE_CHECKING:
     from jaxmodel.kernels.dequant_gemm_types import DequantGemm

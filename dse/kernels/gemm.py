@@ -9,8 +9,8 @@ import numpy as np
 from ..content.dtypes import BLOCK_SCALED, DTYPE_BYTES, WIDE_BYTES
 from ..errors import UserError, unknown
 from .choice import Choice
+from .entry import Kernel
 from .problem import KernelProblem, parse_dimension, row_alignment
-from .registry import Kernel
 
 if TYPE_CHECKING:
     from jaxmodel.types import Gemm, Scaling

@@ -8,10 +8,10 @@ import numpy as np
 from ..content.dtypes import DTYPE_BYTES
 from ..errors import UserError, unknown
 from .choice import Choice
+from .entry import Kernel
 from .gemm import CACHE_STATES, GemmProblem
 from .gemm_epilogue import ACTIVATIONS, GemmEpilogueProblem
 from .problem import KernelProblem, row_alignment
-from .registry import Kernel
 
 if TYPE_CHECKING:
     from jaxmodel.kernels.gemm_chain_types import GemmChain

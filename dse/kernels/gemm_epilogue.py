@@ -8,9 +8,9 @@ import numpy as np
 from ..content.dtypes import DTYPE_BYTES
 from ..errors import UserError, unknown
 from .choice import Choice
+from .entry import Kernel
 from .gemm import CACHE_STATES, LAYOUTS, OUT_DTYPE, OUT_DTYPES, GemmProblem
 from .problem import KernelProblem
-from .registry import Kernel
 
 if TYPE_CHECKING:
     from jaxmodel.kernels.gemm_epilogue_types import GemmEpilogue

@@ -8,8 +8,8 @@ import numpy as np
 from ..content.dtypes import BLOCK_SCALED, DTYPE_BYTES, WIDE_BYTES
 from ..errors import UserError
 from .choice import Choice
+from .entry import Kernel
 from .problem import KernelProblem, row_alignment
-from .registry import Kernel
 from .routing import HELP, Classes, check_distribution, expert_classes, padded
 
 if TYPE_CHECKING:

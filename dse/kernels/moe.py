@@ -8,9 +8,9 @@ import numpy as np
 from ..content.dtypes import DTYPE_BYTES, WIDE_BYTES
 from ..errors import UserError
 from .choice import Choice
+from .entry import Kernel
 from .grouped_gemm import DISTRIBUTION, RANKS, check_experts, class_records, experts_of, rows_of, scaling_of
 from .problem import IMPLEMENTATION, KernelProblem, row_alignment
-from .registry import Kernel
 from .routing import Classes, expert_classes
 
 if TYPE_CHECKING:

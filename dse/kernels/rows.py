@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from ..content.dtypes import WIDE_BYTES
 from ..errors import UserError
 from .choice import Choice
-from .registry import Kernel
+from .entry import Kernel
 from .row_problem import OUT_DTYPE, SUM_BYTES, WARM, RowProblem
 
 RESIDUAL = Choice("residual", "a residual is added first, and the sum written too", bool)

@@ -14,7 +14,8 @@ import numpy as np
 
 from ...columns import cost_columns, in_order
 from ...compiled import jit
-from ...kernels.registry import Kernel, get_kernel
+from ...kernels.entry import Kernel
+from ...kernels.registry import get_kernel
 from ...platform import configure_jax
 
 LANES = 1024  # one compiled shape
