@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import isfinite
 from typing import Any
 
 from .binding import bind
@@ -90,8 +91,10 @@ def _number(name: str, text: str, gpu: GpuFile) -> float:
 
 
 def _values_of_whole(name: str, wanted: Any) -> Any:
-    if not (name in FIELDS and FIELDS[name].whole and isinstance(wanted, tuple)):
+    if not (name in FIELDS and FIELDS[name].whole and isinstance(wanted, (list, tuple))):
         return wanted
+    if isinstance(wanted, list):
+        return [float(round(value)) if isinstance(value, float) and isfinite(value) else value for value in wanted]
     edges: list[Any] = list(wanted[:2])
     if len(edges) == 2 and all(isinstance(edge, int | float) for edge in edges):
         low, high = edges

@@ -51,6 +51,9 @@ def test_gpus_with_swept_schedules_at_an_area_budget(tmp_path, capsys):
     assert code == 0
     assert "limit     area_mm2 at most 700" in out
     assert "are allowed" in out
+    code, out, _ = answer(capsys, *words[:-1], "area_mm2=1")
+    assert code == 1
+    assert "no trial is allowed: raise a limit" in out
     two = [*words, "--shape", "2048x8192"]
     summed = json_answer(capsys, *two, "--out", tmp_path / "two.csv")
     row = summed["best"][0]
@@ -90,9 +93,21 @@ def test_events_of_progress_tell_the_front(capsys):
         (["--gpu-axis", "sm_count=132"], "GPU field sm_count: one value, 132, is no choice: fix it with --set"),
         ([*GPUS, "--set", "sm_count=100"], "GPU field sm_count is both set (--set sm_count) and searched"),
         (["--first", "no_such_run"], "--first no_such_run: no schedule in words"),
+        (["--first", "²"], "--first ²: no schedule in words"),
+        (["--first", ""], "--first : no schedule in words"),
+        (["--objectives", ","], "no objective: name at least one of latency_s, "),
+        (["--gpu-axis", "sm_count=66:132", "--gpu-axis", "sm_count=9:10"], "--gpu-axis sm_count is given twice"),
+        (["--gpu-axis", "sm_count=1.5,2.5"], "GPU field sm_count: the value 2 is there twice: keep one"),
+        (
+            [*GPUS[:2], "--gpu-axis", "ddr_bytes_per_s=0:1x"],
+            "the ranges of --gpu-axis hold a GPU that cannot be, sm_count = 66, ddr_bytes_per_s = 0: ddr_",
+        ),
+        (["--at-most", "latency_s=1e-30"], "limit latency_s = 1e-30 is below what any schedule has (a sweep of all "),
+        (["--out", "no_such_folder/x.csv"], "there is no folder no_such_folder; make it, or choose another"),
         (["--reference", "no_such_run"], "no run at"),
         (["--study-name", "mine"], "--study-name mine names a study in a file: give --storage FILE too"),
         (["--storage", "."], "is a folder: give a file"),
+        (["--storage", "/dev/full"], "--storage /dev/full is a device or a pipe: give a file"),
     ],
 )
 def test_one_message_for_what_does_not_fit(words, text, capsys):

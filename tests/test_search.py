@@ -265,6 +265,7 @@ PRICE = [GpuQuantity("price", lambda numbers: 1.0, ("smem_max",))]
             "not among names or listed values of speed: keep one value of each",
         ),
         ({"objectives": ("latency_s", "latency_s")}, "objectives latency_s, latency_s: name each once"),
+        ({"objectives": ()}, "no objective: name at least one of latency_s, "),
         ({"objectives": ("latency",)}, r"unknown objective 'latency'; known: .*; did you mean 'latency_s'\?"),
         (
             {"objectives": ("latency_s", "price"), "quantities": PRICE, "gpu": {"speed": (1.0, 2.0)}},

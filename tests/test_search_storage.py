@@ -157,14 +157,16 @@ def test_places_that_cannot_be_a_file(tmp_path):
         search(tmp_path / "text")
 
 
-def test_a_study_that_others_made_is_refused(tmp_path):
+@pytest.mark.parametrize(("trials", "directions"), [(2, ["minimize"]), (0, ["maximize"]), (0, ["minimize"] * 2)])
+def test_a_study_that_others_made_is_refused(trials, directions, tmp_path):
     import optuna
 
     path = tmp_path / "study.journal"
     storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(path)))
-    study = optuna.create_study(storage=storage, study_name="theirs")
-    study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=2)
-    with pytest.raises(UserError, match="study 'theirs' has trials that dse search did not make"):
+    study = optuna.create_study(storage=storage, study_name="theirs", directions=directions)
+    if trials:
+        study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=trials)
+    with pytest.raises(UserError, match="study 'theirs' was not made by dse search; give another --study-name"):
         search(path, job=fake_job(objectives=("latency_s",)), study_name="theirs")
 
 

@@ -69,14 +69,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Searches and prints the best of what was tried, and the front for several objectives."""
+    """Searches and prints the best of what was tried, and the front for several objectives; exit code 1 where there is
+    none."""
     from ..search import optuna, search  # noqa: F401  optuna before `stoppable`: an import cut by Ctrl-C is not undone
     from ..studies.gpu_quantities import gpu_quantities
     from .interrupt import stoppable
     from .show import print_json
 
-    if arguments.out and Path(arguments.out).suffix not in (".parquet", ".csv"):
-        raise UserError(f"--out {arguments.out}: end the name in .parquet or .csv")
+    if arguments.out:
+        _check_out(Path(arguments.out))
     if not arguments.shape:
         raise UserError("--shape is missing: say what to search for, e.g. --shape 8192x8192x8192")
     with stoppable():
@@ -88,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
             sampler=arguments.sampler,
             seed=arguments.seed,
             batch=arguments.batch,
-            gpu_axes=dict(_gpu_axis(text) for text in arguments.gpu_axis),
+            gpu_axes=_gpu_axes(arguments.gpu_axis),
             space=arguments.space,
             preset=arguments.preset,
             axes=arguments.axis,
@@ -104,8 +105,6 @@ def run(arguments: argparse.Namespace) -> int:
             progress=progress_of(arguments),
             **refinements(arguments),
         )
-    if arguments.out:
-        _write(Path(arguments.out), result, shlex.join(["dse", *arguments.words]))
     if arguments.json:
         from .search_text import as_dict
 
@@ -114,9 +113,29 @@ def run(arguments: argparse.Namespace) -> int:
         from .search_text import as_text
 
         print(as_text(result))
+    if arguments.out:  # after the answer: it stands there even where the disk is full
+        _write(Path(arguments.out), result, shlex.join(["dse", *arguments.words]))
     if result.incomplete:
         print(f"dse: interrupted after {len(result.trials)} trials", file=sys.stderr)
-    return EXIT_INTERRUPTED if result.incomplete else 0
+    return EXIT_INTERRUPTED if result.incomplete else int(not len(result.best))
+
+
+def _check_out(path: Path) -> None:
+    """What can be known before the search: so that it is not for nothing."""
+    if path.suffix not in (".parquet", ".csv"):
+        raise UserError(f"--out {path}: end the name in .parquet or .csv")
+    if not path.expanduser().parent.is_dir():
+        raise UserError(f"--out {path}: there is no folder {path.parent}; make it, or choose another")
+
+
+def _gpu_axes(texts: list[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, wanted = _gpu_axis(text)
+        if name in found:
+            raise UserError(f"--gpu-axis {name} is given twice: give it once")
+        found[name] = wanted
+    return found
 
 
 def _gpu_axis(text: str) -> tuple[str, Any]:

@@ -27,7 +27,8 @@ def as_text(result: "SearchResult") -> str:
     ]
     if not len(result.best):
         fix = "raise a limit, or try more" if result.goals.limits else "restrict the space, or try more"
-        return "\n".join([*lines, f"no trial can run: {fix}"])
+        what = "is allowed" if result.goals.limits else "can run"
+        return "\n".join([*lines, f"no trial {what}: {fix}"])
     columns = result.goals.columns()
     lines += [f"the best {len(result.best)} by {result.goals.objectives[0]}", _table(result, result.best, columns)]
     if len(columns) > 1:

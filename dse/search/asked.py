@@ -1,6 +1,7 @@
 """A search as users put it: names and texts in, a result out. `dse.search` is this function."""
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice, product
 from typing import Any
 
 from ..content.gpu import GpuFile
@@ -12,12 +13,15 @@ from ..gpu_axes import gpu_choices, gpu_file_maker, gpu_maker
 from ..job_of import make_job, restrictions
 from ..question import Question, ask
 from ..space import Space
+from .candidates import GpuAxis, search_space
 from .first import first_schedules
 from .goals import GpuQuantity
+from .moves import ends
 from .record import SearchResult
 from .run import run_search
 
 OfFile = Callable[[GpuFile], float]  # a quantity of a GPU
+CORNERS = 64
 
 
 def search(
@@ -80,6 +84,7 @@ def search(
         _check_not_set(choices, overrides)
         make_gpu = gpu_maker(asked[0], gpu, overrides)
         file_of = gpu_file_maker(gpu, overrides)
+        _check_ends(search_space(job.space, choices).gpu, file_of)
         known = [_quantity(name, of, moved, file_of, choices) for name, (of, moved) in (quantities or {}).items()]
     else:
         known = [
@@ -113,6 +118,18 @@ def _quantity(
     choices: Mapping[str, Any],
 ) -> GpuQuantity:
     return GpuQuantity(name, lambda numbers: of(file_of(numbers)), tuple(moved_by))
+
+
+def _check_ends(axes: Sequence[GpuAxis], file_of: Callable[[Mapping[str, float]], GpuFile]) -> None:
+    """GPUs at the ends of all ranges can be made: else a search would stop at the first of them, in its midst."""
+    names = [axis.name for axis in axes]
+    for corner in islice(product(*(ends(axis) for axis in axes)), CORNERS):
+        try:
+            file_of(dict(zip(names, corner, strict=True)))
+        except UserError as error:
+            said = "; ".join(line.strip() for line in str(error).splitlines()[1:]) or str(error)
+            at = ", ".join(f"{name} = {value:g}" for name, value in zip(names, corner, strict=True))
+            raise UserError(f"the ranges of --gpu-axis hold a GPU that cannot be, {at}: {said}") from None
 
 
 def _check_not_set(choices: Mapping[str, Any], overrides: Mapping[str, Any]) -> None:

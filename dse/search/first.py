@@ -39,7 +39,7 @@ def first_schedules(texts: Sequence[str], job: SweepJob, whole: Space) -> tuple[
             index, spent = _of_preset(text.removeprefix(PRESET), job, whole)
             evaluations += spent
             found.append(index)
-        elif text.strip().isdigit():
+        elif text.strip().isascii() and text.strip().isdigit():
             job.space.digits(int(text))
             found.append(int(text))
         elif "=" in text and not Path(text).exists():
@@ -72,7 +72,7 @@ def _of_preset(name: str, job: SweepJob, whole: Space) -> tuple[int, int]:
 
 
 def _of_run(text: str, job: SweepJob) -> list[int]:
-    if not home_expanded(text).is_dir():
+    if not text.strip() or not home_expanded(text).is_dir():
         raise UserError(
             f"--first {text}: no schedule in words (e.g. {words_of(job.space.kernel).example!r}), no index, no "
             f"{PRESET}NAME and no folder of a finished sweep"

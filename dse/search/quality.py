@@ -19,7 +19,7 @@ from ..job import SweepJob
 from ..provenance import describe_problem, record_hash
 from ..runs import open_run
 from ..sweep import run_sweep
-from .goals import Goals
+from .goals import Goals, Limit
 
 AFFORDABLE = 1_000_000  # points: swept within a second or so
 NEAR_OPTIMUM = 0.01
@@ -188,5 +188,17 @@ def why_not_compared(goals: Goals, gpu_axes: Sequence[str], size: int) -> str:
 def _limited(front: np.ndarray, goals: Goals, evaluations: int, source: str) -> Reference:
     """Limits on objectives cut a front: whatever dominates a point that keeps to them does so too."""
     for limit in goals.limits:
+        least = front[:, goals.objectives.index(limit.name)].min(initial=np.inf)
         front = front[front[:, goals.objectives.index(limit.name)] <= limit.most]
+        if not len(front):
+            raise UserError(_unreachable(limit, goals, float(least), source))
     return reference_of(front, evaluations, source)
+
+
+def _unreachable(limit: Limit, goals: Goals, least: float, source: str) -> str:
+    if not np.isfinite(least):
+        return f"{source}: no schedule can run, so there is nothing to compare with"
+    others = "" if goals.limits[0] is limit else " of those within the other limits"
+    return (
+        f"limit {limit.name} = {limit.most:g} is below what any schedule has ({source}): {least:g} is the least{others}"
+    )

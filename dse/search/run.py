@@ -91,7 +91,7 @@ def run_search(
     own, counts = list(problems or [job.problem]), list(weights or [1.0] * max(len(problems), 1))
     _check_inner(inner, space, own, first)
     axes = [axis.name for axis in space.gpu]
-    goals = make_goals(objectives or job.objectives, quantities, limits or {}, axes, len(own))
+    goals = make_goals(job.objectives if objectives is None else objectives, quantities, limits or {}, axes, len(own))
     if inner:
         space = SearchSpace(None, space.gpu)
     check_sampler(sampler, space, len(goals.objectives))

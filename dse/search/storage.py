@@ -20,7 +20,7 @@ from optuna.study import StudyDirection
 
 from ..content.files import home_expanded
 from ..errors import UserError
-from .optuna import finished_trials, quiet
+from .optuna import quiet
 from .samplers import SAMPLERS, optuna_sampler
 
 QUESTION = "question"
@@ -54,6 +54,8 @@ def open_study(
     where = home_expanded(path).absolute()
     if where.is_dir():
         raise UserError(f"--storage {where} is a folder: give a file, e.g. {where / 'search.journal'}")
+    if where.exists() and not where.is_file():  # a device or a pipe may be read without end
+        raise UserError(f"--storage {where} is a device or a pipe: give a file")
     lock = JournalFileSymlinkLock(str(where), STALE_LOCK_S)
     try:
         _mend(where, lock)
@@ -93,11 +95,9 @@ def _study(
     asked = json.loads(json.dumps(question))  # as it comes back
     study = optuna.create_study(storage=storage, study_name=name, directions=directions, load_if_exists=True)
     there = study.user_attrs.get(QUESTION)
+    if (there is None and study.get_trials(deepcopy=False)) or study.directions != directions:
+        raise UserError(f"--storage {where}: study {name!r} was not made by dse search; give another --study-name")
     if there is None:
-        if finished_trials(study):
-            raise UserError(
-                f"--storage {where}: study {name!r} has trials that dse search did not make; give another --study-name"
-            )
         study.set_user_attr(QUESTION, asked)
     elif there != asked:
         raise UserError(
