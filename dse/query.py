@@ -4,6 +4,7 @@ Views, where the folder has their files: `best` (a batch: hive partitions give t
 `front` and `rows` (a sweep, or a folder of sweeps: then the column run names the folder).
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 from .content.files import home_expanded
 from .errors import UserError
+from .run_files import BATCH_FILE
 
 PATTERNS: Mapping[str, tuple[str, ...]] = {  # view -> patterns of its files, the first that has any counts
     "best": ("best/gpu=*/kernel=*/part-*.parquet",),
@@ -72,7 +74,7 @@ class QueryFolder:
                 f"{self.path} holds no results, neither best/gpu=*/kernel=*/ of dse batch nor top.parquet of dse sweep"
             )
         self._duckdb = duckdb
-        self._connection = duckdb.connect(":memory:")
+        self._connection = duckdb.connect(":memory:", config={"autoinstall_known_extensions": False})
         for name, files in self.files.items():
             self._make_view(name, files)
 
@@ -94,11 +96,22 @@ class QueryFolder:
             if len(kinds) != 1:
                 raise UserError(f"{len(kinds)} statements: write one, such as {EXAMPLES[0][1]!r}")
             if kinds[0] != READS:  # not EXPLAIN either: EXPLAIN ANALYZE COPY writes
-                raise UserError(f"a {kinds[0]} statement is not allowed: results are only read, write a SELECT")
+                raise UserError(f"{kinds[0]} statements are not allowed: results are only read, write a SELECT")
             cursor = self._connection.execute(statements[0])
             return Answer(tuple(about[0] for about in cursor.description or ()), cursor.fetchall())
         except self._duckdb.Error as error:
             raise UserError(self._said(error)) from error
+
+    @property
+    def missing(self) -> str:
+        """What a batch's folder lacks of what was asked, in words; "": nothing, or it is no batch's."""
+        try:
+            parts = len(json.loads((self.path / BATCH_FILE).read_bytes())["parts"])
+        except (OSError, ValueError, KeyError, TypeError):  # what is wrong with the file, dse batch says
+            return ""
+        absent = parts - len(self.files.get("best", ()))
+        what = f"{absent} of {parts} parts of this batch are not there, their problems are missing here"
+        return f"{what}; the same dse batch goes on" if absent > 0 else ""
 
     def views(self) -> list[View]:
         """What there is to ask, with the units and meanings that the files hold."""

@@ -85,6 +85,15 @@ def test_all_that_is_wrong_is_said_at_once(tmp_path) -> None:
         load_model(file)
 
 
+@pytest.mark.parametrize("wrong", ["heads = -8", "kv_heads = 0", "layers = true"])
+def test_numbers_that_are_wrong_themselves_are_not_compared(tmp_path, wrong: str) -> None:
+    file, name = tmp_path / "wrong.toml", wrong.split()[0]
+    lines = [wrong if line.split(" =")[0] == name else line for line in OWN_MODEL.splitlines()]
+    file.write_text("\n".join(lines))
+    with pytest.raises(UserError, match="1 problem\n"):
+        load_model(file)
+
+
 def test_the_command_lists_models_and_shows_one(capsys) -> None:
     assert {row["name"] for row in json_answer(capsys, "models")} == set(PARAMETERS)
     code, out, _ = answer(capsys, "models", "deepseek_v3")

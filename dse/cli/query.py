@@ -43,6 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
             _show_views(arguments, folder)
         else:
             _show(arguments, folder.ask(arguments.sql))
+        if folder.missing:
+            print(f"dse: note: {folder.missing}", file=sys.stderr)
     return 0
 
 
@@ -50,7 +52,7 @@ def _show(arguments: argparse.Namespace, answer: "Answer") -> None:
     from .show import print_json, table
 
     if arguments.json:
-        print_json([dict(zip(answer.columns, row, strict=True)) for row in answer.rows])
+        print_json([dict(zip(_distinct(answer.columns), row, strict=True)) for row in answer.rows])
     elif arguments.csv:
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(answer.columns)

@@ -77,7 +77,7 @@ def load_model(name_or_path: str | os.PathLike[str]) -> ModelConfig:
     _check_parts(found, sizes["layers"], problems)
     for text, where in ((raw.get("title"), "title"), (about.get("weights"), "model.weights")):
         if not isinstance(text, str) or not text.strip():
-            problems.add(where, "is missing: text")
+            problems.add(where, "is missing: text" if text is None else f"{text!r} is not allowed: text")
     problems.raise_if_any()
     return ModelConfig(
         name=path.stem,
@@ -145,21 +145,25 @@ def _size(table: Mapping[str, Any], name: str, part: str, problems: Problems) ->
 
 
 def _check_parts(found: Mapping[str, Any], layers: int, problems: Problems) -> None:
+    def sound(*places: str) -> bool:
+        """Whether these numbers may be compared: none of them was found wrong, and replaced, before."""
+        return not any(line.partition(":")[0] in places for line in problems.lines)
+
     if ("attention" in found) == ("mla" in found):
         problems.add("attention", "one of [attention] and [mla] is needed, and only one")
     if "ffn" not in found and "moe" not in found:
         problems.add("ffn", "[ffn] or [moe] is needed, or both")
     at, ffn, moe = (found.get(part) for part in ("attention", "ffn", "moe"))
-    if at and at.heads % at.kv_heads:
+    if at and sound("attention.heads", "attention.kv_heads") and at.heads % at.kv_heads:
         problems.add("attention.kv_heads", f"{at.kv_heads} does not divide the {at.heads} heads")
-    if at and at.windowed_layers > layers:
+    if at and sound("attention.windowed_layers", "model.layers") and at.windowed_layers > layers:
         problems.add("attention.windowed_layers", f"{at.windowed_layers} is more than the {layers} layers")
-    if at and bool(at.window) != bool(at.windowed_layers):
+    if at and sound("attention.window", "attention.windowed_layers") and bool(at.window) != bool(at.windowed_layers):
         problems.add("attention.window", "window and windowed_layers belong together: give both or neither")
     fed = sum(part.layers for part in (ffn, moe) if part)
-    if fed and fed != layers:
+    if fed and sound("model.layers", "ffn.layers", "moe.layers") and fed != layers:
         problems.add("ffn.layers", f"layers of [ffn] and [moe] sum to {fed}, the model has {layers}")
-    if moe and moe.topk > moe.experts:
+    if moe and sound("moe.topk", "moe.experts") and moe.topk > moe.experts:
         problems.add("moe.topk", f"{moe.topk} is more than the {moe.experts} experts")
 
 
