@@ -22,7 +22,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from dse.content.gpu import load_gpu
 from dse.content.implementation import implementation_defaults, list_implementations, read_implementation
 from dse.platform import configure_jax
-from dse.validation.attention import FAMILIES, Prefill
+from dse.validation.attention import FAMILIES
+from dse.validation.attention_predict import Prefill
 from dse.validation.attention_rows import COMBINATION, IMPLEMENTATIONS, combination_hash, load_measured_attention
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -11,14 +11,14 @@ from cli_run import answer
 from dse.content.implementation import implementation_fields, read_implementation
 from dse.errors import UserError
 from dse.validation.attention import (
-    PRESETS,
     AttentionValidation,
     all_rows,
     bucket_errors,
     errors_of,
-    published_fa3,
     validate_attention,
 )
+from dse.validation.attention_predict import PRESETS
+from dse.validation.attention_published import published_fa3
 from dse.validation.attention_rows import COMBINATION, IMPLEMENTATIONS, kept, load_measured_attention, with_parts
 
 BARS = {"a100_sxm": 6.5, "h100_sxm": 8.0, "h200_sxm": 8.0, "b200_sxm": 6.5}  # per cent, of all rows of a GPU

@@ -16,7 +16,8 @@ from .validation_options import add_table_gpus, gpu_files
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..validation.attention import AttentionValidation, Published
+    from ..validation.attention import AttentionValidation
+    from ..validation.attention_published import Published
     from ..validation.latency_errors import Errors
 
 
@@ -32,7 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Validates; prints a line an implementation, then by latency, then the published throughputs."""
     from ..platform import configure_jax
-    from ..validation.attention import published_fa3, validate_attention
+    from ..validation.attention import validate_attention
+    from ..validation.attention_published import published_fa3
     from .show import print_json
 
     configure_jax()
