@@ -1,4 +1,4 @@
-"""Predicted prefill latencies of many shapes: the best over what a library has, for any numbers of its implementation."""
+"""Predicted prefill latencies of many shapes: the best over what a library has, for any numbers of its kernels."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
