@@ -62,14 +62,9 @@ def quality_lines(quality: "Quality | None", compared: str) -> list[str]:
 
 def as_dict(result: "SearchResult") -> dict[str, Any]:
     """The answer for programs."""
-    job = result.job
-    return {
-        "kernel": job.space.kernel,
-        "shape": job.problem_name,
-        "gpu": job.gpu_name,
-        "gpu_changes": list(job.gpu_changes),
-        "clock": job.clock,
-        "space": job.space.name,
+    from .show import about_job
+
+    return about_job(result.job) | {
         "objectives": list(result.goals.objectives),
         "limits": {limit.name: limit.most for limit in result.goals.limits},
         "sampler": result.sampler,

@@ -13,6 +13,7 @@ from ..text import table as table
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ..job import SweepJob
     from ..trust import TrustLabel
 
 
@@ -65,6 +66,19 @@ def _cost_cells(place: str, row: Mapping[Any, Any], level: float) -> dict[str, s
         "L1.5 hit": f"{row['l15_hit']:.1%}",
         "DDR": byte_text(row["ddr_bytes"]),
         "CTA/SM": f"{row['ctas_per_sm']:.0f}",
+    }
+
+
+def about_job(job: "SweepJob") -> dict[str, Any]:
+    """What a sweep or a search was of, as plain values: what their JSON begins with."""
+    return {
+        "kernel": job.space.kernel,
+        "shape": job.problem_name,
+        "gpu": job.gpu_name,
+        "gpu_changes": list(job.gpu_changes),
+        "clock": job.clock,
+        "space": job.space.name,
+        "space_hash": job.space.hash,
     }
 
 
