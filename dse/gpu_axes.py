@@ -96,7 +96,7 @@ def _values_of_whole(name: str, wanted: Any) -> Any:
     if isinstance(wanted, list):
         return [float(round(value)) if isinstance(value, float) and isfinite(value) else value for value in wanted]
     edges: list[Any] = list(wanted[:2])
-    if len(edges) == 2 and all(isinstance(edge, int | float) for edge in edges):
+    if wanted[2:] in ((), ("log",)) and len(edges) == 2 and all(isinstance(edge, int | float) for edge in edges):
         low, high = edges
         if 0 <= high - low <= WHOLE_CHOICES:
             return [float(value) for value in range(round(low), round(high) + 1)]

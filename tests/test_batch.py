@@ -178,6 +178,13 @@ def test_a_full_disk_loses_nothing_that_is_written(rows, done, tmp_path, monkeyp
     pd.testing.assert_frame_equal(finished.best, done.best)
 
 
+@pytest.mark.parametrize("numbers", [{"top": 0}, {"top": 1.5}, {"workers": -1}])
+def test_numbers_that_are_none(rows, tmp_path, numbers: dict) -> None:
+    with pytest.raises(UserError, match="is not allowed: a whole number, 1 or more"):
+        run_batch(make_plan(rows, SETTING), tmp_path / "run", **numbers)
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -97,6 +97,7 @@ def test_events_of_progress_tell_the_front(capsys):
         (["--first", ""], "--first : no schedule in words"),
         (["--objectives", ","], "no objective: name at least one of latency_s, "),
         (["--gpu-axis", "sm_count=66:132", "--gpu-axis", "sm_count=9:10"], "--gpu-axis sm_count is given twice"),
+        (["--gpu-axis", "sm_count=66:132:lin"], "GPU field sm_count: the scale 'lin' is unknown"),
         (["--gpu-axis", "sm_count=1.5,2.5"], "GPU field sm_count: the value 2 is there twice: keep one"),
         (
             [*GPUS[:2], "--gpu-axis", "ddr_bytes_per_s=0:1x"],

@@ -141,6 +141,9 @@ def test_every_problem_is_one_that_its_kernel_takes(name: str) -> None:
         ("llama3_8b", {"phases": ("train",)}, "unknown phase 'train'; known: decode, prefill"),
         ("llama3_8b", {"phases": ("decode", "decode")}, "phase decode is given twice"),
         ("llama3_8b", {"batches": (1, 2, 1)}, "batch size 1 is given twice"),
+        ("llama3_8b", {"tps": (0,)}, "tp 0 is not allowed: a whole number, 1 or more"),
+        ("deepseek_v3", {"eps": (-1,)}, "ep -1 is not allowed: a whole number"),
+        ("llama3_8b", {"prompts": 0}, "prompts 0 is not allowed: a whole number"),
         ("llama3_8b", {"dtype": "bf61"}, "unknown dtype 'bf61'.*did you mean 'bf16'"),
     ],
 )

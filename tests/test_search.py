@@ -251,8 +251,11 @@ PRICE = [GpuQuantity("price", lambda numbers: 1.0, ("smem_max",))]
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ({"trials": 0}, "trials = 0 is not allowed: 1 or more"),
-        ({"batch": 0}, "batch = 0 is not allowed: 1 or more"),
+        ({"trials": 0}, "trials = 0 is not allowed: a whole number, 1 or more"),
+        ({"trials": 8.5}, "trials = 8.5 is not allowed: a whole number, 1 or more"),
+        ({"batch": 0}, "batch = 0 is not allowed: a whole number, 1 or more"),
+        ({"seed": 1.5}, "seed = 1.5 is not allowed: a whole number from 0"),
+        ({"limits": {"smem_bytes": "3"}}, "limit smem_bytes = 3 is not allowed: a number above 0"),
         ({"seed": 2**32}, r"seed = 4294967296 is not allowed: a whole number from 0 to 2\^32 - 1"),
         ({"sampler": "tpee"}, r"unknown sampler 'tpee'; known: cmaes, gp, .*, tpe; did you mean 'tpe'\?"),
         (

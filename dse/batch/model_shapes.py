@@ -10,6 +10,7 @@ embedding, collectives.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 
 from ..content.dtypes import DTYPE_BYTES, WIDE_BYTES
 from ..content.model import GroupedAttention, LatentAttention, ModelConfig
@@ -201,13 +202,22 @@ def _check(model: ModelConfig, serving: Serving) -> None:
         "context": serving.contexts,
     }
     for what, values in lists.items():
+        if what != "phase":
+            _check_numbers(what, values)
         twice = next((value for place, value in enumerate(values) if value in values[:place]), None)
         if twice is not None:
             raise UserError(f"{what} {twice} is given twice: give each once")
+    _check_numbers("prompts", (serving.prompts,))
     for tp in serving.tps:
         _check_tp(model, tp)
         for ep in serving.eps:
             _check_ep(model, tp, ep)
+
+
+def _check_numbers(what: str, values: Sequence[object]) -> None:
+    for value in values:
+        if not isinstance(value, Integral) or value < 1:
+            raise UserError(f"{what} {value} is not allowed: a whole number, 1 or more")
 
 
 def _check_tp(model: ModelConfig, tp: int) -> None:

@@ -6,6 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import groupby
+from numbers import Integral
 from pathlib import Path
 
 from ..errors import UserError
@@ -50,8 +51,9 @@ def run_batch(
     Raises:
         UserError: the folder is in use, cannot be written, or holds something else.
     """
-    if top < 1:
-        raise UserError(f"top = {top} is not allowed: 1 or more")
+    for name, value in (("top", top), ("workers", workers)):
+        if value is not None and (not isinstance(value, Integral) or value < 1):
+            raise UserError(f"{name} = {value} is not allowed: a whole number, 1 or more")
     configure_jax()
     began = time.perf_counter()
     with claimed(out):

@@ -99,7 +99,7 @@ def search(
         gpu=choices or None,
         make_gpu=make_gpu,
         first=indices,
-        objectives=tuple(objectives),
+        objectives=(objectives,) if isinstance(objectives, str) else tuple(objectives),
         quantities=known,
         limits=limits,
         inner=inner,

@@ -121,8 +121,8 @@ def make_goals(
                 f"{name} is the same in every trial: no --gpu-axis moves it{moved}; leave it out, or add one"
             )
     for name, most in limits.items():
-        if not (np.isfinite(most) and most > 0):
-            raise UserError(f"limit {name} = {most:g} is not allowed: a number above 0")
+        if not isinstance(most, int | float | np.number) or not (np.isfinite(most) and most > 0):
+            raise UserError(f"limit {name} = {most} is not allowed: a number above 0")
     return Goals(tuple(objectives), tuple(quantities), tuple(Limit(name, float(most)) for name, most in limits.items()))
 
 

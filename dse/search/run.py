@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -83,9 +84,9 @@ def run_search(
             that is none, a sampler that cannot do what is asked, a file that is damaged or of another question.
     """
     for name, value in (("trials", trials), ("batch", BATCH if batch is None else batch)):
-        if value < 1:
-            raise UserError(f"{name} = {value} is not allowed: 1 or more")
-    if not 0 <= seed < 2**32:
+        if not isinstance(value, Integral) or value < 1:
+            raise UserError(f"{name} = {value} is not allowed: a whole number, 1 or more")
+    if not isinstance(seed, Integral) or not 0 <= seed < 2**32:
         raise UserError(f"seed = {seed} is not allowed: a whole number from 0 to 2^32 - 1")
     space = search_space(job.space, gpu, None if make_gpu else gpu_fields(job.gpu))
     own, counts = list(problems or [job.problem]), list(weights or [1.0] * max(len(problems), 1))
