@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fake_kernel import fake_job, fake_space
+from optuna.trial import TrialState
 
 from dse.errors import UserError
 from dse.search import SAMPLERS, run_search
@@ -33,6 +34,32 @@ def test_the_same_command_goes_on_and_counts_on(sampler, tmp_path):
     assert again.trials[columns].head(16).equals(first.trials[columns])
     assert again.trials["index"].tolist()[16:32] != first.trials["index"].tolist()  # not the same draws again
     assert len(again.study.trials) == 40
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "local"])
+def test_known_schedules_are_tried_by_a_search_that_goes_on_too(sampler, tmp_path):
+    path = tmp_path / "study.journal"
+    search(path, 8, sampler, first=[5])
+    found = search(path, 24, sampler, first=[5, 77, 78])
+    assert found.trials["index"].tolist()[8:10] == [77, 78]
+
+
+def test_a_known_candidate_that_was_never_told_is_tried_again():
+    from dse.search.candidates import search_space
+    from dse.search.optuna import enqueue, new_study
+    from dse.search.parameters import distributions
+
+    space = search_space(fake_space())
+    kinds, study = distributions(space), new_study(1, "tpe", 0)
+    first = {name: kind.high for name, kind in kinds.items()}
+    for asked in range(1, 4):
+        enqueue(study, space, [first])
+        enqueue(study, space, [first])  # waits already
+        trial = study.ask(kinds)
+        assert trial.params == first
+        study.tell(trial, *([1.0] if asked == 3 else []), state=TrialState.COMPLETE if asked == 3 else TrialState.FAIL)
+    enqueue(study, space, [first])
+    assert len(study.trials) == 3
 
 
 def test_a_finished_search_is_told_again_without_a_trial(tmp_path):

@@ -9,7 +9,7 @@ import optuna
 
 from .candidates import Candidates, SearchSpace, joined
 from .moves import Moves
-from .optuna import OptunaSearcher, add_told, enqueue, finished_trials, new_study
+from .optuna import OptunaSearcher, add_told, enqueue, finished_trials, new_study, untried
 from .parameters import candidates_of, parameters_of
 
 BY = "by"  # user attribute of a trial: the process that tried it
@@ -111,7 +111,7 @@ class OwnKeeper:
 
     def begin(self, first: Sequence[dict[str, Any]]) -> None:
         """Tries these candidates first; what a parameter leaves open is drawn."""
-        self._first = list(first) if not (self._study and finished_trials(self._study)) else []
+        self._first = untried(self._study, first) if self._study else list(first)
 
     def ask(self, count: int) -> Candidates:
         """The next candidates."""

@@ -82,10 +82,18 @@ def new_study(objectives: int, sampler: str, seed: int) -> optuna.Study:
 
 
 def enqueue(study: optuna.Study, space: SearchSpace, parameters: Sequence[dict[str, Any]]) -> None:
-    """Tries these next; those that the study has already are left out."""
+    """Tries these next; see `untried`."""
     with quiet():
-        for own in parameters:
-            study.enqueue_trial(own, skip_if_exists=True)
+        for own in untried(study, parameters):
+            study.enqueue_trial(own)
+
+
+def untried(study: optuna.Study, parameters: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those that no trial of the study has told and none waits with: what a process asked for and never told does not
+    count, so that a known-good candidate outlives a Ctrl-C."""
+    trials = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.WAITING))
+    known = [{**trial.params, **trial.system_attrs.get("fixed_params", {})}.items() for trial in trials]
+    return [own for own in parameters if not any(own.items() <= there for there in known)]
 
 
 def add_told(
