@@ -53,7 +53,6 @@ def provenance(job: SweepJob, command_line: str = "") -> dict[str, Any]:
 
     trust = label_of(job)
     return identity(job) | {
-        "cpu": cpu_type(),
         "device": jax.devices()[0].device_kind,
         "trust": trust.to_dict() if trust else None,
         "space_size": str(job.space.size),
@@ -64,9 +63,17 @@ def provenance(job: SweepJob, command_line: str = "") -> dict[str, Any]:
         "clock": job.clock,
         "chunk_lanes": job.chunk_lanes,
         "seed": None,  # an exhaustive sweep draws nothing
+        **how_made(command_line),
+    }
+
+
+def how_made(command_line: str = "") -> dict[str, Any]:
+    """By what command and code, on what machine and when: what every result file says beside what it is of."""
+    return {
         "command_line": command_line,
         "commit": commit(),
         "versions": versions(),
+        "cpu": cpu_type(),
         "platform": platform.platform(),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }

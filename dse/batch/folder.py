@@ -6,10 +6,8 @@ says what was asked, so that the same command goes on where it was stopped and a
 
 import json
 import os
-import platform
 from collections.abc import Mapping
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +15,7 @@ from ..content.files import home_expanded
 from ..errors import UserError
 from ..kernels.registry import get_kernel
 from ..platform import cpu_type
-from ..provenance import SCHEMA_VERSION, commit, hash_of_model, record_hash, versions
+from ..provenance import SCHEMA_VERSION, hash_of_model, how_made, record_hash
 from ..run_files import BATCH_FILE, UNFINISHED, read_json, write_json
 from ..store import count_rows, write_rows
 from ..trust import packaged_residuals
@@ -96,8 +94,7 @@ class BatchFolder:
 
     def write_summary(self, content: Mapping[str, Any]) -> None:
         """Writes what the batch found as a whole, beside how it was made."""
-        made = {"command_line": self._command_line, "commit": commit(), "versions": versions()}
-        write_json(self.path / SUMMARY_FILE, {**content, "provenance": made | _when_and_where()})
+        write_json(self.path / SUMMARY_FILE, {**content, "provenance": how_made(self._command_line)})
 
     def _provenance(self, part: Part) -> dict[str, Any]:
         job = part.cases[0].job
@@ -117,10 +114,7 @@ class BatchFolder:
             "residuals": self._asked["residuals"],
             "rank_by": job.rank_by,
             "top": self._asked["top"],
-            "command_line": self._command_line,
-            "commit": commit(),
-            "versions": versions(),
-            **_when_and_where(),
+            **how_made(self._command_line),
         }
 
     def _remove(self) -> None:
@@ -213,11 +207,6 @@ def read_question(path: Path) -> dict[str, Any]:
     if lacking:
         raise UserError(f"{file} is damaged (no {', '.join(lacking)}): start anew with --overwrite")
     return content
-
-
-def _when_and_where() -> dict[str, str]:
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    return {"cpu": cpu_type(), "platform": platform.platform(), "created": now}
 
 
 def _implementations(plan: Plan) -> str:

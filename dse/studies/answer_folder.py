@@ -5,14 +5,14 @@ import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..content.files import home_expanded
 from ..content.study import Study, study_text
 from ..errors import UserError
-from ..provenance import commit, model_hash, versions
+from ..provenance import how_made, model_hash
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,10 +93,7 @@ def study_provenance(study: Study, command_line: str, **more: Any) -> dict[str, 
         "study_hash": hashlib.sha256(text.encode()).hexdigest(),
         "model_hash": model_hash(),
         "seed": None,
-        "command_line": command_line,
-        "commit": commit(),
-        "versions": versions(),
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        **how_made(command_line),
         **more,
     }
 

@@ -2,11 +2,10 @@
 
 import json
 import math
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...provenance import commit, model_hash, versions
+from ...provenance import how_made, model_hash
 from ...schedule_text import FIELDS
 from ..answer_folder import write_table, write_text
 from .choice import value_of
@@ -41,14 +40,7 @@ def write_portfolio(found: Portfolio, folder: Path, command_line: str = "") -> N
     Raises:
         UserError: a file cannot be written.
     """
-    made = {
-        "schema_version": 1,
-        "command_line": command_line,
-        "model_hash": model_hash(),
-        "commit": commit(),
-        "versions": versions(),
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
+    made = {"schema_version": 1, "model_hash": model_hash(), **how_made(command_line)}
     about = _about(found)
     write_text(folder / "portfolio.json", json.dumps(schedules(found), indent=1) + "\n")
     write_table(folder / "portfolio.parquet", kernel_table(found), _described, made)

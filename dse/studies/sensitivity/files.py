@@ -1,13 +1,12 @@
 """A sensitivity as a file: tidy Parquet with units and provenance, CSV, or plain values for JSON."""
 
 import os
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ...content.files import home_expanded
 from ...errors import UserError
-from ...provenance import commit, model_hash, record_hash, versions
+from ...provenance import how_made, model_hash, record_hash
 from ...schedule_words import words_of
 from ..answer_folder import write_table
 from .elasticities import COLUMNS
@@ -51,10 +50,7 @@ def write_sensitivity(found: Sensitivity, path: str | os.PathLike[str], command_
         "gpu_changes": list(found.cases[0].job.gpu_changes),
         "clock": found.cases[0].job.clock,
         "seed": None,
-        "command_line": command_line,
-        "commit": commit(),
-        "versions": versions(),
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        **how_made(command_line),
     }
     write_table(target, found.table, lambda name: (CASE_COLUMNS | COLUMNS)[name], made)
 
