@@ -27,14 +27,18 @@ class FrontGrowth:
     Args:
         job: what is swept.
         wanted: whether anybody looks; else, and with more than three objectives, nothing is measured.
+        tables: whether the result's tables will be evaluated.
     """
 
-    def __init__(self, job: SweepJob, wanted: bool = True) -> None:
+    def __init__(self, job: SweepJob, wanted: bool = True, tables: bool = True) -> None:
         self._job = job
         self._wanted = wanted and len(job.objectives) <= GROWING_OBJECTIVES
         self._growing: GrowingHypervolume | None = None
+        self._tables = tables
         self._ready = threading.Event()
-        threading.Thread(target=self._prepare, daemon=True).start()
+        self._thread = threading.Thread(target=self._prepare, daemon=True)
+        if self._wanted or tables:
+            self._thread.start()
 
     def hypervolume(self, front: "Front", at_once: bool = False) -> float | None:
         """The share of the box, see `dse.front_measures.GrowingHypervolume`; None: no reference or no front (yet).
@@ -51,13 +55,20 @@ class FrontGrowth:
             return None
         return self._growing.share(front.values, at_once)
 
+    def close(self) -> None:
+        """Waits for the thread: Python ends while one compiles only by an abort ("FATAL: exception not rethrown")."""
+        self._tables = False
+        if self._thread.ident is not None:
+            self._thread.join()
+
     def _prepare(self) -> None:
         try:
             with contextlib.suppress(Exception):  # comes up again where the result's rows are read
                 reference = sample_reference(self._job) if self._wanted else None
                 self._growing = GrowingHypervolume(reference) if reference is not None else None
                 self._ready.set()
-                evaluate_rows(self._job, [self._job.start])
+                if self._tables:
+                    evaluate_rows(self._job, [self._job.start])
         finally:
             self._ready.set()
 

@@ -80,6 +80,7 @@ def run_sweep(
         if folder and folder.continued:
             notice(_going_on(job, folder))
         clock = _Clock(job, done, reporter(progress), folder)
+        stack.callback(clock.close)
         begun = done
         interrupted = False
         if job.prune and not done.settled:
@@ -140,7 +141,8 @@ class _Clock:
         self._began = time.perf_counter()
         self._next_save = self._began + CHECKPOINT_S
         self._state = self._saved = done
-        self._growth = FrontGrowth(job, wanted=not is_silent(report))
+        left = bool(done.missing(job.start, job.end))
+        self._growth = FrontGrowth(job, wanted=not is_silent(report), tables=left)
 
     def tick(self, state: SweepState) -> None:
         self._state = state
@@ -162,6 +164,10 @@ class _Clock:
         complete = not state.missing(self._job.start, self._job.end)
         self._report(replace(self._snapshot(state, seconds, complete), finished=True))
         return seconds
+
+    def close(self) -> None:
+        """Waits for what runs beside the sweep."""
+        self._growth.close()
 
     def _snapshot(self, state: SweepState, seconds: float, complete: bool = False) -> Snapshot:
         return Snapshot(

@@ -1,6 +1,7 @@
 """The hypervolume in a sweep's progress: against one reference from first to last, so that it never falls."""
 
 import dataclasses
+import threading
 from fractions import Fraction
 
 import numpy as np
@@ -78,8 +79,18 @@ def test_what_is_not_measured():
     nothing_runs = dataclasses.replace(fake_job(), gpu=FakeGpu(speed=1.0, smem_max=0.0))
     run_sweep(nothing_runs, progress=seen.append)
     assert {at.hypervolume for at in seen} == {None}
-    silent = FrontGrowth(fake_job(), wanted=False)
+    silent = FrontGrowth(fake_job(), wanted=False, tables=False)
     assert silent.hypervolume(Front.empty(3, 1), at_once=True) is None
+
+
+def test_no_thread_outlives_a_sweep_that_fails(monkeypatch):
+    """Python aborts where it ends while a thread compiles."""
+    slow = threading.Event()
+    monkeypatch.setattr("dse.front_growth.sample_reference", lambda job: slow.wait(0.5) or None)
+    before = threading.active_count()
+    with pytest.raises(ZeroDivisionError):
+        run_sweep(fake_job(), progress=lambda snapshot: 1 // 0)
+    assert threading.active_count() == before
 
 
 def test_it_is_measured_seldom(monkeypatch):
