@@ -8,6 +8,7 @@ from typing import Any
 from .binding import bind
 from .content.gpu import GpuFile, load_gpu
 from .content.gpu_fields import FIELDS
+from .content.hardware_axis import full_name
 from .content.overrides import CLOCK, factor_of
 from .errors import UserError
 from .question import IMPLEMENTATION, Question
@@ -26,11 +27,12 @@ def gpu_choices(axes: Mapping[str, Any], gpu: GpuFile) -> dict[str, Any]:
         gpu: the GPU that factors refer to, with its overrides.
 
     Raises:
-        UserError: a factor of a field that has no number of its own or is 0, a text that is no factor, a field twice.
+        UserError: an unknown field, a factor of a field that has no number of its own or is 0, a text that is no
+            factor, a field twice.
     """
     choices: dict[str, Any] = {}
     for written, wanted in axes.items():
-        name = _full_name(written)
+        name = written if written.startswith("tensor.") else full_name(written)
         if name in choices:
             raise UserError(f"GPU field {name} is given twice: give it once")
         choices[name] = _values_of_whole(name, _in_units(name, wanted, gpu))
@@ -63,13 +65,6 @@ def gpu_file_maker(gpu: str, overrides: Mapping[str, Any]) -> Callable[[Mapping[
     return made
 
 
-def _full_name(written: str) -> str:
-    if written in FIELDS:
-        return written
-    meant = [name for name in (*FIELDS, CLOCK) if name.startswith(f"{written}_")]
-    return meant[0] if len(meant) == 1 else written  # what is wrong with it, `load_gpu` says
-
-
 def _in_units(name: str, wanted: Any, gpu: GpuFile) -> Any:
     if not isinstance(wanted, (list, tuple)):
         return wanted
@@ -86,7 +81,8 @@ def _number(name: str, text: str, gpu: GpuFile) -> float:
         raise UserError(f"GPU field {name}: {text!r} is no value: {form}")
     field = "boost_hz" if name == CLOCK else name
     if field not in FIELDS or FIELDS[field].listed or not gpu[field]:
-        raise UserError(f"GPU field {name}: a factor ({text}) is not taken here: write values in the field's unit")
+        now = "has no number of its own" if field not in FIELDS or FIELDS[field].listed else f"is 0 on {gpu.name}"
+        raise UserError(f"GPU field {name} {now}, so {text} of it is nothing: write values in the field's unit")
     return gpu[field] * factor
 
 

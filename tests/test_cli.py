@@ -247,6 +247,7 @@ def test_a_search_takes_factors_of_the_gpus_own_numbers(tmp_path, capsys):
     path = tmp_path / "trials.csv"
     words = ["search", "gemm", "--shape", SHAPE, *TINY, "--trials", "8", "--sampler", "random", "--quiet"]
     axes = ["--gpu-axis", "l2_capacity=1x:2x", "--gpu-axis", "sm_count=1x,+50%", "--gpu-axis", "clock=0.5x,1x"]
+    axes += ["--gpu-axis", "hbm_bandwidth=1x:2x"]
     json_answer(capsys, *words, *axes, "--out", path)
     trials = pd.read_csv(path)
     gpu = load_gpu("h200_sxm")
@@ -254,9 +255,12 @@ def test_a_search_takes_factors_of_the_gpus_own_numbers(tmp_path, capsys):
     assert trials["gpu.l2_capacity_bytes"].between(capacity, 2 * capacity).all()
     assert trials["gpu.l2_capacity_bytes"].nunique() > 1
     assert set(trials["gpu.sm_count"]) <= {132, 198}
+    assert trials["gpu.ddr_bytes_per_s"].between(gpu["ddr_bytes_per_s"], 2 * gpu["ddr_bytes_per_s"]).all()
     assert set(trials["gpu.clock_hz"]) <= {gpu["boost_hz"] / 2, gpu["boost_hz"]}
     _, _, refused = answer(capsys, *words, "--gpu-axis", "tensor_flop_per_clock=1x:2x")
-    assert "a factor (1x) is not taken here: write values in the field's unit" in refused
+    assert "has no number of its own, so 1x of it is nothing: write values in the field's unit" in refused
+    _, _, refused = answer(capsys, *words, "--gpu-axis", "smem_capacity=1x:2x")
+    assert "unknown GPU field 'smem_capacity'; did you mean" in refused
     _, _, refused = answer(capsys, *words, "--gpu-axis", "tdp=1x:2x", "--gpu-axis", "tdp_w=700:800")
     assert "tdp_w is given twice" in refused
 

@@ -86,7 +86,7 @@ def test_bad_choices(words, texts, tmp_path, capsys):
         (["--gpu-axis", "sm_count"], "--gpu-axis sm_count: write FIELD=FROM:TO"),
         (["--gpu-axis", "l2_capacity_bytes=2e8:3e7"], "the range 2e+08 to 3e+07 is empty"),
         (["--gpu-axis", "l2_capacity_bytes=2e8:3e8:lg"], "the scale 'lg' is unknown"),
-        (["--gpu-axis", "l3_bytes=1:2", "--trials", "2"], "unknown field"),
+        (["--gpu-axis", "l3_bytes=1:2", "--trials", "2"], "unknown GPU field 'l3_bytes'"),
         (["--out", "trials.txt"], "end the name in .parquet or .csv"),
         (["--seed", "-1"], "seed = -1 is not allowed: a whole number from 0 to 2^32 - 1"),
         (["--trials", "0"], "'0' is not a whole number from 1"),
