@@ -25,6 +25,8 @@ def shared_pace(first_s: Floats, second_s: Floats, loss: Floats) -> Floats:
     two equal ones take (1 + loss) of one. Queues between agents that do not run in step cost this."""
     if is_zero(first_s) or is_zero(second_s):
         return second_s if is_zero(first_s) else first_s
+    if is_zero(loss):
+        return jnp.maximum(first_s, second_s)  # what is below, but for its gradient where both are idle: 0 / TINY
     apart_s = jnp.abs(first_s - second_s)
     both = 4.0 * loss * loss * first_s * second_s
     return jnp.maximum(first_s, second_s) + 0.5 * both / (jnp.sqrt(apart_s * apart_s + both + TINY) + apart_s)

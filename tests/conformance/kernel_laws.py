@@ -198,6 +198,18 @@ class KernelLaws:
             sign = 1.0 if name in LATENCIES else -1.0
             assert np.min(sign * value[fits]) >= -ROUNDING * np.max(np.abs(value)), name
 
+    def test_gradients_of_all_outputs_by_all_numbers_are_finite_in_float32(self) -> None:
+        """As a search follows them. One sum over all outputs: what is not finite in one of them is not in the sum."""
+
+        def total(gpu: Gpu, problem: Any, schedule: Any) -> jax.Array:
+            return sum(jnp.sum(leaf) for leaf in jax.tree.leaves(type(self).cost(problem, schedule, gpu)))
+
+        problem, schedule, gpu = _cast(self._draw_all(COUNT, seed=5), np.float32)
+        gradient = self._jit("float32 gradient", jax.grad(total))(gpu, problem, schedule)
+        for path, leaf in jax.tree_util.tree_leaves_with_path(gradient):
+            finite = np.isfinite(leaf).reshape(COUNT, -1).all(axis=1)
+            assert finite.all(), (jax.tree_util.keystr(path), np.flatnonzero(~finite)[:3])
+
     def test_a_power_limit_never_makes_a_kernel_faster(self, drawn: tuple, unlimited: tuple) -> None:
         _, limited, fits = drawn
         _, free, _ = unlimited
