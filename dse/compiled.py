@@ -12,15 +12,18 @@ from typing import Any
 
 USUAL_MAPS = 65_530
 FULL = 0.4  # of the maps: a function that is compiled next may need a few thousand
+XLA_OPTIONS: dict[str, Any] = {}  # of the compiler, for `jit`; none for users, tests ask for quick compilation
 _ONE_AT_A_TIME = threading.Lock()
 
 
 def jit(function: Callable[..., Any], **options: Any) -> Any:
-    """`jax.jit`, for functions of which a process may come to hold many: see `make_room`."""
+    """`jax.jit`, for functions of which a process may come to hold many: see `make_room`. The compiler's options are
+    `XLA_OPTIONS` where the call gives none."""
     import jax
 
     make_room()
-    return jax.jit(function, **options)
+    given: dict[str, Any] = {"compiler_options": dict(XLA_OPTIONS) or None, **options}
+    return jax.jit(function, **given)
 
 
 def make_room() -> bool:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import warnings
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # as dse does, which tests of the model do not import
@@ -9,12 +10,17 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # as dse does, which tests o
 import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
+from oracles.quick_compile import QUICK
 
 install_import_hook("jaxmodel", "beartype.beartype")  # shapes in signatures are checked wherever a test calls the model
 settings.register_profile("tilesweep", deadline=None)  # no test asserts a time
 settings.load_profile("tilesweep")
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a job in the background; what it starts inherits it
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+COMPILED_AS_FOR_USERS = {  # rounding, bounds and equal bits, also of other processes
+    "test_executors", "test_prune", "test_pruning", "test_ray_cluster", "test_resume", "test_sweep", "test_tuning",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +43,27 @@ def start_ray(ray):
         log_to_driver=False,
         logging_level="ERROR",
     )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def compiler(request: pytest.FixtureRequest):
+    """`dse` compiles quickly, to slow code, except in files whose subject is what its code computes, to the bit."""
+    from dse import compiled
+
+    options = {} if request.module.__name__ in COMPILED_AS_FOR_USERS else QUICK
+    if options != compiled.XLA_OPTIONS:
+        compiled.XLA_OPTIONS.clear()
+        compiled.XLA_OPTIONS.update(options)
+        forget_what_is_compiled()
+
+
+def forget_what_is_compiled():
+    """Functions that `dse` keeps are made anew, with the options of the compiler as they stand."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("dse."):
+            for value in vars(module).values():
+                if hasattr(value, "cache_clear"):
+                    value.cache_clear()
 
 
 @pytest.fixture(autouse=True, scope="module")

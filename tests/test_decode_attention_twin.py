@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from oracles import decode_attention as twin
 from oracles.decode_attention_draws import FAMILIES, Draw, draw_decode, entry
+from oracles.quick_compile import QUICK
 
 from jaxmodel.kernels import decode_attention, decode_attention_program
 from jaxmodel.reasons import Reason
@@ -28,7 +29,7 @@ def drawn(family: str) -> tuple[Draw, dict[str, np.ndarray]]:
 
 @cache
 def compiled() -> Any:
-    return jax.jit(decode_attention.cost, compiler_options={"xla_backend_optimization_level": 0})
+    return jax.jit(decode_attention.cost, compiler_options=QUICK)
 
 
 def model(draw: Draw, float_dtype: type, cost: Any = None) -> dict[str, np.ndarray]:
@@ -105,9 +106,7 @@ WRONG = {
 def test_a_wrong_equation_would_be_found(module: Any, number: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A number of the page, changed in the model, moves some field past the tolerance."""
     monkeypatch.setattr(module, number, WRONG[module, number])
-    other = jax.jit(
-        lambda *records: decode_attention.cost(*records), compiler_options={"xla_backend_optimization_level": 0}
-    )
+    other = jax.jit(lambda *records: decode_attention.cost(*records), compiler_options=QUICK)
     most = 0.0
     for family in FAMILIES:
         draw, exact = drawn(family)

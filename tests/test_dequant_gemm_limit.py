@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from oracles.dequant_gemm_draws import DequantDraw, draw_dequant_gemms
 from oracles.gemm_draws import FAMILIES
+from oracles.quick_compile import QUICK
 
 from jaxmodel.kernels import dequant_gemm, gemm
 from jaxmodel.types import Cost, GemmSchedule
@@ -15,6 +16,8 @@ from jaxmodel.types import Cost, GemmSchedule
 COUNT = 1500
 EQUAL = 0.01  # of the latency, under the power limit: its energy counts SMEM of the loop in GEMM, of all actions here
 ROUNDING = 1e-9
+DEQUANT_GEMM = jax.jit(dequant_gemm.cost, compiler_options=QUICK)  # one compilation for all draws
+GEMM = jax.jit(gemm.cost, compiler_options=QUICK)
 
 
 def both(family: str, power_limit: bool) -> tuple[DequantDraw, Cost, Cost]:
@@ -27,7 +30,7 @@ def both(family: str, power_limit: bool) -> tuple[DequantDraw, Cost, Cost]:
     with jax.enable_x64(True):
         records = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), (draw.problem, schedule, plain, gpu))
         problem, schedule, plain, gpu = records
-        found = jax.jit(dequant_gemm.cost)(problem, schedule, gpu), jax.jit(gemm.cost)(problem.gemm, plain, gpu)
+        found = DEQUANT_GEMM(problem, schedule, gpu), GEMM(problem.gemm, plain, gpu)
     return draw, *(jax.tree.map(lambda leaf: np.broadcast_to(leaf, COUNT), cost) for cost in found)
 
 
@@ -73,7 +76,7 @@ def test_narrow_weights_ask_no_more_of_ddr_and_conversion_is_never_free(pair: tu
     with jax.enable_x64(True):
         records = [jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), record) for record in (narrow, slow)]
         schedule, gpu = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), (draw.schedule, draw.gpu))
-        few, many = (dequant_gemm.cost(record, schedule, gpu) for record in records)
+        few, many = (DEQUANT_GEMM(record, schedule, gpu) for record in records)
         few, many = jax.tree.map(lambda leaf: np.broadcast_to(leaf, COUNT), (few, many))
     fits = (few.reason == 0) & (dequantised.reason == 0)
     alike = fits & (few.ctas_per_sm == dequantised.ctas_per_sm)

@@ -20,6 +20,7 @@ from jaxmodel.sdcm import hit_probability
 from jaxmodel.types import GemmSchedule
 from tests.cli_run import answer, json_answer
 from tests.oracles import drift
+from tests.oracles.quick_compile import QUICK
 
 laws = settings(deadline=None, max_examples=60)
 jit_hit = jax.jit(followers_hit)
@@ -170,7 +171,7 @@ SCHEDULES = SPACE.rows(np.sort(np.random.default_rng(0).integers(0, SPACE.size, 
 PUBLISHED = {"drift_skew_steps": 2.0, "drift_jitter_steps": 3.5}  # what the one measured point would take
 
 
-@functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+@functools.partial(jax.jit, compiler_options=QUICK)
 def _compiled_cost(problem, schedules, gpu):
     found = cost(problem, GemmSchedule(**schedules), gpu)
     return found.latency_s, found.l2_hit, found.reason

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.gemm_draws import FAMILIES, draw_gemms
+from oracles.quick_compile import QUICK
 
 from dse.api import ask, make_job
 from dse.content.gpu import load_gpu
@@ -53,7 +54,7 @@ def test_elasticities_are_those_of_jax_grad():
         return jnp.sum(jnp.log(latency_s))
 
     with jax.enable_x64(True):
-        grad = jax.jit(jax.grad(log_latencies), compiler_options={"xla_backend_optimization_level": 0})
+        grad = jax.jit(jax.grad(log_latencies), compiler_options=QUICK)
         numbers = {name: getattr(rows.gpu, name) for name in names}
         gradient = grad(numbers, rows.problem, rows.schedule, rows.gpu)
     for place, name in enumerate(names):
@@ -151,20 +152,22 @@ def test_at_an_optimum_tuning_anew_changes_nothing_in_the_first_order():
     rows = make_rows([asked.problem] * count, plans, [asked.bound] * count)
 
     def tuned_s(name: str, factor: float) -> float:
-        names = np.full(count, name, object)
-        found = latency_slopes(moved(rows, names, getattr(rows.gpu, name) * factor))
+        names = np.full(len(near), name, object)
+        found = latency_slopes(moved(near, names, getattr(near.gpu, name) * factor))
         return found["latency_s"][found["reason"] == 0].min()
 
     found = latency_slopes(rows)
     latency_s = np.where(found["reason"] == 0, found["latency_s"], np.inf)
     best = int(latency_s.argmin())
     table = elasticities(asked.problem, plans[best], asked.bound, bottlenecks=False).table.set_index("number")
+    near = rows.take(np.flatnonzero(latency_s < 1.1 * latency_s[best]))  # the others cannot win within a millionth
     checked = 0
     for name in table.index[table["kind"] == "smooth"]:
         up, down = tuned_s(name, 1 + 1e-6), tuned_s(name, 1 - 1e-6)
         assert np.log(up / down) / 2e-6 == pytest.approx(table.loc[name, "elasticity"], abs=1e-3), name
         checked += abs(table.loc[name, "elasticity"]) > 1e-3
     assert checked > 8
+    assert len(near) > 20
 
 
 def test_a_tie_of_two_rates_is_a_kink_with_both_sides(plain):

@@ -9,12 +9,12 @@ import pytest
 from conformance.kernel_laws import Candidates, KernelLaws
 from oracles.gemm_draws import FAMILIES
 from oracles.gemm_epilogue_draws import draw_gemm_epilogues
+from oracles.quick_compile import QUICK
 
 from jaxmodel.kernels import gemm, gemm_epilogue
 from jaxmodel.kernels.gemm_epilogue_types import GemmEpilogue
 
 COUNT = 1000
-QUICK = {"xla_backend_optimization_level": 0}  # compiles in half the time
 EPILOGUE = jax.jit(gemm_epilogue.cost, compiler_options=QUICK)  # one compilation for all draws
 GEMM = jax.jit(gemm.cost, compiler_options=QUICK)
 

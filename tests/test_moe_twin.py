@@ -12,6 +12,7 @@ from oracles.gemm_compare import WHOLE_FIELDS
 from oracles.gemm_draws import FAMILIES
 from oracles.gemm_fit import WHOLE_BELOW
 from oracles.grouped_gemm_draws import draw_grouped, draw_moe
+from oracles.quick_compile import QUICK
 
 from jaxmodel.kernels import grouped_gemm, moe
 from jaxmodel.reasons import Reason
@@ -58,7 +59,7 @@ def test_a_wrong_equation_would_be_found(drawn: tuple) -> None:
 
 
 def _model_fields(model: Any, draw: Any, float_dtype: type) -> dict[str, np.ndarray]:
-    options = {} if float_dtype is np.float32 else {"xla_backend_optimization_level": 0}
+    options = {} if float_dtype is np.float32 else QUICK
     with jax.enable_x64(float_dtype is np.float64):
         arguments = jax.tree.map(lambda leaf: np.asarray(leaf, float_dtype), tuple(draw))
         cost = jax.jit(model.cost, compiler_options=options)(*arguments)

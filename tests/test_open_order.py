@@ -12,6 +12,7 @@ import pytest
 from oracles.dequant_gemm_draws import draw_dequant_gemms
 from oracles.gemm_draws import FAMILIES, draw_gemms
 from oracles.grouped_gemm_draws import draw_grouped
+from oracles.quick_compile import QUICK
 
 from dse.bounding.lower_bound import MONOTONE_OVERDRAW, overdraw
 from jaxmodel.kernels import dequant_gemm, gemm, grouped_gemm
@@ -31,7 +32,7 @@ ROUNDING = 1e-12
 def kernel(request: pytest.FixtureRequest) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Its cost, compiled once for all families, and what draws candidates."""
     cost, draw = KERNELS[request.param]
-    return jax.jit(cost, compiler_options={"xla_backend_optimization_level": 0}), draw
+    return jax.jit(cost, compiler_options=QUICK), draw
 
 
 @pytest.mark.parametrize("limit", ["on", "off"])

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import pytest
 from oracles import rows as twin
+from oracles.quick_compile import QUICK
 from oracles.rows_draws import KERNELS, Draw, draw_rows, entry, on_files
 
 from jaxmodel.kernels import rows
@@ -29,7 +30,7 @@ def drawn(kernel: str, packaged: bool) -> tuple[Draw, dict[str, np.ndarray]]:
 
 @cache
 def compiled() -> Any:
-    return jax.jit(rows.cost, compiler_options={"xla_backend_optimization_level": 0})
+    return jax.jit(rows.cost, compiler_options=QUICK)
 
 
 def model(draw: Draw, float_dtype: type) -> dict[str, np.ndarray]:
@@ -114,7 +115,7 @@ WRONG = {
 def test_a_wrong_equation_would_be_found(number: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each constant of the page, changed in the model, moves some field of some kernel well past the tolerance."""
     monkeypatch.setattr(rows, number, WRONG[number])
-    other = jax.jit(lambda *records: rows.cost(*records), compiler_options={"xla_backend_optimization_level": 0})
+    other = jax.jit(lambda *records: rows.cost(*records), compiler_options=QUICK)
     most = 0.0
     for kernel in ("reduction", "layernorm", "quantise"):
         draw, exact = drawn(kernel, False)

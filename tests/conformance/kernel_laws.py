@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from oracles.quick_compile import QUICK
 
 from jaxmodel.machine import Gpu
 from jaxmodel.types import PIPELINES, Cost
@@ -37,7 +38,6 @@ LATENCIES = tuple(
 )
 PARTS = ("prologue_s", "steady_s", "epilogue_s", "tail_s", "reduction_s", "launch_s", "helpers_s")
 ROUNDING = 1e-12  # of float64, in sums of many terms
-QUICK_COMPILE = {"xla_backend_optimization_level": 0}
 
 
 class Candidates(NamedTuple):
@@ -77,7 +77,7 @@ class KernelLaws:
         """The cost under `jit`, compiled once a precision (float32 as in production), as NumPy."""
         double = float_dtype is np.float64
         with jax.enable_x64(double):
-            evaluate = self._jit(float_dtype.__name__, self._traced, QUICK_COMPILE if double else {})
+            evaluate = self._jit(float_dtype.__name__, self._traced, QUICK if double else {})
             return jax.tree.map(np.asarray, evaluate(*_cast(candidates, float_dtype)))
 
     def _traced(self, problem: Any, schedule: Any, gpu: Gpu) -> Cost:
@@ -91,7 +91,7 @@ class KernelLaws:
         return jax.tree.map(lambda *leaves: np.stack(leaves)[turn, np.arange(count)], *drawn)
 
     def _jit(
-        self, name: str, function: Callable[..., Any], compiler_options: dict[str, Any] = QUICK_COMPILE
+        self, name: str, function: Callable[..., Any], compiler_options: dict[str, Any] = QUICK
     ) -> Callable[..., Any]:
         return self._compiled.setdefault(name, jax.jit(function, compiler_options=compiler_options))
 

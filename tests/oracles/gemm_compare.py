@@ -11,6 +11,7 @@ from jaxmodel.types import PIPELINES, Cost
 
 from . import gemm as twin
 from .gemm_fit import WHOLE_BELOW
+from .quick_compile import QUICK
 
 WHOLE_FIELDS = (
     "reason", "bound", "ctas_per_sm", "occupancy_limiter", "registers_per_thread", "smem_bytes", "threads", "sms_used",
@@ -19,7 +20,7 @@ WHOLE_FIELDS = (
 
 def model_fields(draw: Any, float_dtype: type, cost_of: Any = model.cost) -> dict[str, np.ndarray]:
     """Every field of a model's cost, computed under `jit` in the given precision; `pipeline_s` one entry each."""
-    options = {} if float_dtype is np.float32 else {"xla_backend_optimization_level": 0}  # compiles in half the time
+    options = {} if float_dtype is np.float32 else QUICK
     with jax.enable_x64(float_dtype is np.float64):
         arguments = jax.tree.map(lambda leaf: np.asarray(leaf, float_dtype), draw)
         cost = jax.jit(cost_of, compiler_options=options)(*arguments)
