@@ -45,7 +45,7 @@ def read_candidates(
     Args:
         source: path of a file (`dse.candidate_files.read_entries`: Python, which is run, JSON, CSV, profiler calls); or
             a list of Config objects, mappings and schedule texts. A mapping is a Triton config, flat (BLOCK_M,
-            num_warps, ...), a TileLang config (block_M, ..., thread_num) or a schedule.
+            num_warps, ...), a TileLang config (block_M, ..., thread_num), a schedule, or a row whose `schedule` is one.
         problem: the user's problem.
         gpu: families and SMs.
         family: of candidates that are schedules; None: the GPU's fastest.
@@ -82,6 +82,8 @@ def _candidate(name: str, entry: Any, problem: Any, gpu: TritonGpu, family: str 
     if is_triton_config(entry):
         launch = {key: getattr(entry, key) for key in ("num_warps", "num_stages", "num_ctas") if hasattr(entry, key)}
         return _from_config(name, config_from({**entry.kwargs, **launch}, name), problem, gpu)
+    if isinstance(entry, Mapping) and isinstance(entry.get("schedule"), str):  # a row of a run's or a batch's tables
+        family, entry = str(entry.get("family", family or gpu.families[0])), entry["schedule"]
     if isinstance(entry, Mapping) and isinstance(entry.get("kwargs"), Mapping):
         entry = {**entry["kwargs"], **{key: value for key, value in entry.items() if key != "kwargs"}}
     if isinstance(entry, Mapping) and is_tilelang(entry):

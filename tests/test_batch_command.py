@@ -151,7 +151,7 @@ def test_a_query_as_table_json_and_csv(capsys, folder) -> None:
     code, out, err = answer(capsys, "query", folder, BEST)
     assert (code, err) == (0, "")
     assert [line.split()[:2] for line in out.splitlines()[1:]] == [[row["name"], row["gpu"]] for row in rows]
-    code, out, _ = answer(capsys, "query", folder, BEST, "--csv")
+    code, out, _ = answer(capsys, "query", folder, "--csv", BEST)
     assert code == 0
     head, *lines = out.splitlines()
     assert head == "name,gpu,latency_s"

@@ -105,6 +105,10 @@ def test_csv_and_json_files(tmp_path, capsys):
     assert {at["name"] for at in from_json} == {"entry 0", "entry 1"}
     assert {at["name"] for at in from_csv} == {"line 2", "line 3"}
     assert from_json[0]["latency_s"] == from_csv[0]["latency_s"]
+    # a row of a batch: its schedule is the candidate, whatever costs stand beside it
+    (tmp_path / "b.csv").write_text('name,schedule,smem_bytes,tile_m\ndown,"tile=64x64x64 stages=3",41040,128\n')
+    row = json_answer(capsys, "rank", tmp_path / "b.csv", "--shape", SHAPE)["candidates"]
+    assert [at["latency_s"] for at in row] == [at["latency_s"] for at in from_json if at["name"] == "entry 1"]
 
 
 def test_the_command_says_that_it_runs_the_file(configs, capsys):

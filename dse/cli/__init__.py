@@ -115,7 +115,9 @@ def _run(words: list[str]) -> int:
     )
     parser.words = words[1:]
     command.add_arguments(parser)
-    arguments = parser.parse_args(_glued(words[1:], parser))
+    mixed = getattr(command, "OPTIONS_ANYWHERE", False)  # between the places of one command's words too
+    read = parser.parse_intermixed_args if mixed else parser.parse_args
+    arguments = read(_glued(words[1:], parser))
     arguments.words = words
     return command.run(arguments) or 0
 

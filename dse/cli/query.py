@@ -2,7 +2,7 @@
 
 dse query runs/llama                                   the views, their columns, units and meanings
 dse query runs/llama "select name, gpu, latency_s from best where rank = 0 order by latency_s desc limit 5"
-dse query runs/llama "select gpu, sum(count * latency_s) from best where rank = 0 group by gpu" --json
+dse query runs/llama "select phase, tokens, gpu, sum(count * latency_s) from best where rank = 0 group by all" --json
 dse query runs/mine "select tile_m, min(latency_s) from top group by tile_m" --csv
 """
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ..query import Answer, QueryFolder, View
 
 SHOWN_ROWS = 200
+
+OPTIONS_ANYWHERE = True  # `dse query FOLDER --csv "select ..."`
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
