@@ -1,8 +1,7 @@
 """Schedules tuned by exhaustion: for every (problem, GPU) the fastest schedule of a whole space, or the fastest few."""
 
-import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
@@ -11,9 +10,9 @@ import numpy as np
 
 from .compiled import jit
 from .job import as_float32
-from .platform import usable_cores
 from .progress import Progress, Snapshot, reporter
 from .schedule_set import ScheduleSet
+from .shared_work import share_work
 
 
 @dataclass(frozen=True)
@@ -74,11 +73,9 @@ def tune_few(
 def _tuned(
     best: "_Best", schedules: ScheduleSet, rows: Sequence[tuple[Any, Any]], progress: Progress, workers: int | None
 ) -> Tuned:
-    work = _Work(best, schedules, rows, reporter(progress))
-    threads = [threading.Thread(target=work.run, daemon=True) for _ in range(workers or usable_cores())]
-    for thread in threads:
-        thread.start()
-    work.watch(threads)
+    work, report = _Work(best, schedules, rows), reporter(progress)
+    share_work(range(len(rows)), work.tune_row, lambda: report(work.snapshot()), workers)
+    report(work.snapshot(finished=True))
     index = np.where(np.isfinite(best.latency_s), schedules.index[best.place], -1)
     return Tuned(best.latency_s, best.place, index, len(schedules) * len(rows))
 
@@ -120,51 +117,21 @@ class _Fastest:
 
 
 class _Work:
-    def __init__(self, best: _Best, schedules: ScheduleSet, rows: Sequence[tuple[Any, Any]], report: Any) -> None:
-        self.best, self.schedules, self.rows, self.report = best, schedules, rows, report
+    def __init__(self, best: _Best, schedules: ScheduleSet, rows: Sequence[tuple[Any, Any]]) -> None:
+        self.best, self.schedules, self.rows = best, schedules, rows
         self.done = 0
-        self.stop = False
-        self.failures: list[BaseException] = []
-        self.lock = threading.Lock()
-        self.waiting: Iterator[int] = iter(range(len(rows)))
         self.began = time.perf_counter()
 
-    def run(self) -> None:
-        try:
-            while not self.stop and (row := self._next()) is not None:
-                self._tune_row(row)
-        except BaseException as error:
-            self.failures.append(error)
-            self.stop = True
-
-    def watch(self, threads: Sequence[threading.Thread]) -> None:
-        try:
-            for thread in threads:
-                while thread.is_alive():
-                    thread.join(0.1)
-                    self.report(self._snapshot())
-        finally:
-            self.stop = True
-            for thread in threads:
-                thread.join()
-        if self.failures:
-            raise self.failures[0]
-        self.report(self._snapshot(finished=True))
-
-    def _next(self) -> int | None:
-        with self.lock:
-            return next(self.waiting, None)
-
-    def _tune_row(self, row: int) -> None:
+    def tune_row(self, row: int, stopped: Callable[[], bool]) -> None:
         problem, gpu = self.rows[row]
         records = as_float32(problem.arrays()), as_float32(gpu)
         for start, (latency_s,) in self.schedules.chunks(*records):
             self.best.add(row, start, latency_s)
-            if self.stop:
+            if stopped():
                 return
             self.done += len(latency_s)
 
-    def _snapshot(self, finished: bool = False) -> Snapshot:
+    def snapshot(self, finished: bool = False) -> Snapshot:
         seconds = time.perf_counter() - self.began
         total = len(self.schedules) * len(self.rows)
         done = total if finished else min(self.done, total)

@@ -6,7 +6,7 @@ bulk comes. Then every chunk is taken once, its blocks in ascending order of the
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from ..front import choose_pivots, non_dominated
 from ..job import SweepJob
 from ..progress import Reporter, Snapshot
 from ..reduce import Bounds
+from ..shared_work import share_work
 from ..state import Collector
 from .evaluate import POINTS, evaluate
 from .incumbents import Incumbents
@@ -44,9 +45,6 @@ class BlockQueue:
         self._pivots = choose_pivots(self.found.front.values, np.zeros(0))
         self._seen = 0  # blocks
         self._lock = threading.Lock()
-        self._waiting: Iterator[int] = iter(range(len(self._chunks)))
-        self._stop = False
-        self._failures: list[BaseException] = []
 
     def scout(self) -> float:
         """Evaluates the most promising blocks of chunks all over the space.
@@ -66,30 +64,12 @@ class BlockQueue:
         looked_at = sum(stop - start for start, stop in (self._chunks[place] for place in places))
         return float(self.found.may_matter(values, self.found.front.values).sum()) / looked_at
 
-    def work(self) -> None:
-        """Bounds chunk after chunk, and evaluates what gets past them; one thread's part."""
-        try:
-            while not (self._stop or self.found.hopeless) and (place := self._next()) is not None:
-                blocks, values = self._bounded(place)
-                order = np.argsort(values[:, self._rank_column], kind="stable")
-                blocks, values = blocks[order], values[order]
-                step = max(POINTS // self._length, 1)
-                for first in range(0, len(blocks), step):
-                    some = slice(first, first + step)
-                    alive = self.found.may_matter(values[some], self.found.guards)
-                    self._evaluate(blocks[some][alive])
-                start, stop = self._chunks[place]
-                with self._lock:
-                    self._seen += stop - start
-        except BaseException as error:
-            self._failures.append(error)
-            self._stop = True
+    def work(self, workers: int | None, report: Reporter) -> None:
+        """Bounds every chunk, and evaluates what gets past the bounds.
 
-    def watch(self, threads: list[threading.Thread], report: Reporter) -> None:
-        """Runs the threads until they end.
-
-        Raises:
-            BaseException: what one of them failed of.
+        Args:
+            workers: threads; None: one a usable core.
+            report: gets snapshots that count schedules.
         """
         began = time.perf_counter()
 
@@ -108,24 +88,26 @@ class BlockQueue:
                 phase="bounding",
             )
 
-        for thread in threads:
-            thread.start()
-        try:
-            for thread in threads:
-                while thread.is_alive():
-                    thread.join(0.1)
-                    report(snapshot())
-        finally:
-            self._stop = True
-            for thread in threads:
-                thread.join()
-        if self._failures:
-            raise self._failures[0]
+        share_work(range(len(self._chunks)), self._settle, lambda: report(snapshot()), workers)
         report(snapshot(finished=True))
 
-    def _next(self) -> int | None:
+    def _settle(self, place: int, stopped: Callable[[], bool]) -> None:
+        """One chunk of blocks, the best first."""
+        if self.found.hopeless:
+            return
+        blocks, values = self._bounded(place)
+        order = np.argsort(values[:, self._rank_column], kind="stable")
+        blocks, values = blocks[order], values[order]
+        step = max(POINTS // self._length, 1)
+        for first in range(0, len(blocks), step):
+            if stopped():
+                return
+            some = slice(first, first + step)
+            alive = self.found.may_matter(values[some], self.found.guards)
+            self._evaluate(blocks[some][alive])
+        start, stop = self._chunks[place]
         with self._lock:
-            return next(self._waiting, None)
+            self._seen += stop - start
 
     def _bounded(self, place: int) -> tuple[np.ndarray, np.ndarray]:
         """Blocks of a chunk that may matter, from the job's start on, and their bounds."""

@@ -8,14 +8,13 @@ may still matter in the end is given back as ranges for an ordinary sweep.
 """
 
 import bisect
-import threading
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..executors.worker import chunk_lanes
 from ..job import SweepJob
-from ..platform import configure_jax, usable_cores
+from ..platform import configure_jax
 from ..progress import Progress, reporter
 from ..state import Range, joined_ranges
 from .block_queue import BlockQueue
@@ -59,8 +58,7 @@ def needed_ranges(job: SweepJob, workers: int | None = None, progress: Progress 
     queue = BlockQueue(job, bounds, length)
     if queue.scout() > GIVE_UP:
         return NeededRanges(((job.start, job.end),), (), 0, length, queue.found.tried)
-    threads = [threading.Thread(target=queue.work, daemon=True) for _ in range(workers or usable_cores())]
-    queue.watch(threads, reporter(progress))
+    queue.work(workers, reporter(progress))
     if queue.found.hopeless:
         return NeededRanges(((job.start, job.end),), (), bounds.candidates, length, queue.found.tried)
     ranges = _whole_chunks(job, queue.found.worth_evaluating())
