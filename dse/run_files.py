@@ -27,11 +27,15 @@ CLAIM_TRIES, CLAIM_PAUSE_S = 3, 0.05
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Writes a file, whole or not at all, and waits until the disk has it: a machine may go away at any time.
+    """Writes a file, whole or not at all, and waits until the disk has it: a machine may go away at any time. One that
+    holds this already stays: a finished run can be called again on a full disk.
 
     Raises:
         UserError: it cannot be written.
     """
+    with suppress(OSError):
+        if path.stat().st_size == len(data) and path.read_bytes() == data:
+            return
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with open(unfinished, "wb") as file:

@@ -289,6 +289,9 @@ def test_sigterm_is_its_own_exit_code_whatever_ray_makes_of_it():
         with pytest.raises(SystemExit) as ended:
             end(becomes)
         assert ended.value.code == 143
+    with pytest.raises(SystemExit) as ended, terminable():
+        sys.exit(signal.SIGTERM)  # as Ray's own handler does
+    assert ended.value.code == 143
     with pytest.raises(UserError, match="another"), terminable():
         raise UserError("another")
     assert signal.getsignal(signal.SIGTERM) == before

@@ -193,6 +193,8 @@ def test_the_same_command_twice_evaluates_once(tmp_path, capsys, monkeypatch):
     assert code == 0
     assert f"dse: the run in {tmp_path / 'run'} is finished: nothing is evaluated anew" in told
     assert second == first  # seconds and rate included: they are of the run that evaluated
+    with full_disk(0):
+        assert answer(capsys, *words)[:2] == (0, first)
     code, _, error = answer(capsys, *words, "--objectives", "latency_s")
     assert code == 2
     assert "is another one, results would not mix: objectives was" in error

@@ -28,7 +28,9 @@ def terminable() -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if told and not (isinstance(error, SystemExit) and error.code == code):
+        ended_as = error.code if isinstance(error, SystemExit) else None
+        by_ray = ended_as == signal.SIGTERM  # from the handler that Ray puts in the place of this one as it starts
+        if (told or by_ray) and ended_as != code:
             raise SystemExit(code) from error
         raise
     finally:
