@@ -1,15 +1,18 @@
 """Exact pruning: the best, ties included, and the front of a sweep that skips blocks are those of one that does not."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from cli_run import answer
 
 from dse import sweep
 from dse.api import make_job
 from dse.bounding import needed_ranges
 from dse.bounding.lower_bound import MONOTONE_OVERDRAW, blocks_of, bounding_job, overdraw
+from dse.content.space import load_space
 from dse.errors import UserError
 from dse.question import ask
 from dse.sweep import run_sweep
@@ -127,6 +130,22 @@ def test_what_has_no_bound_is_said() -> None:
     turned = replace(job.space, axes=job.space.axes[::-1])
     with pytest.raises(UserError, match="put that axis last"):
         blocks_of(turned, ("raster_along_n", "swizzle"))
+
+
+def test_a_sweep_that_skipped_nothing_says_so(capsys, tmp_path) -> None:
+    words = ["gemm", "--shape", "512x512x512", "--preset", "quick", "--axis", "stages=4", "--out", tmp_path / "run"]
+    _, text, _ = answer(capsys, "sweep", *words, "--prune", "--top", "30", "--quiet")
+    assert "--prune skipped nothing: " in text
+    assert "try --objectives latency_s,smem_bytes" in text
+    assert "the best 20 of 30 kept by latency_s" in text
+
+
+def test_the_pages_fine_space(tmp_path) -> None:
+    page = (Path(__file__).parent.parent / "docs" / "skipping-what-cannot-win.md").read_text()
+    (tmp_path / "fine.toml").write_text(page.split("```toml\n")[1].split("```")[0])
+    space = load_space(tmp_path / "fine.toml")
+    assert f"{space.size / 1e6:.0f} million schedules" in page
+    assert space.axis("raster").labels[-1] == "along_n:64"
 
 
 def test_rows_of_a_pruned_sweep_are_refused(tmp_path) -> None:

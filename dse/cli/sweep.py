@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from ..question import Question
     from ..result import SweepResult
 
+SHOWN_ROWS = 20  # of the best, however many are kept
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
@@ -197,14 +199,15 @@ def result_text(title: str, result: "SweepResult") -> str:
     if not len(result.top):
         lines.append("no schedule fits: see the reasons above" if not result.incomplete else "nothing that fits so far")
         return "\n".join(lines)
-    shown = result.top.head(max(job.top, 1))
+    kept = min(len(result.top), max(job.top, 1))
+    shown = result.top.head(min(kept, SHOWN_ROWS))
     lines += [
-        f"the best {len(shown)} by {job.rank_by}",
+        f"the best {len(shown)}{f' of {kept:,} kept' if kept > len(shown) else ''} by {job.rank_by}",
         schedule_rows(shown, trust=result.trust, kernel=job.space.kernel),
         *([] if result.trust else [without_interval(job.space.kernel)]),
         "",
     ]
-    ties = len(result.top) - len(shown) + result.top_ties_dropped
+    ties = len(result.top) - kept + result.top_ties_dropped
     if ties:
         lines.append(f"{ties:,} more tie with the last of them")
     lines.append(f"front over {', '.join(job.objectives)}: {result.front_points:,} points")
@@ -234,10 +237,17 @@ def _space_lines(result: "SweepResult") -> list[str]:
     if result.skipped:
         skipped = result.skipped / max(result.skipped + result.evaluated, 1)
         lines = [
-            f"space {space.name}: {result.declared:,} points; {result.skipped:,} ({skipped:.2%}) skipped, whose lower "
-            f"bounds cannot be among the best or on the front",
+            f"space {space.name}: {result.declared:,} points; {result.skipped:,} ({skipped:.2%}) skipped: by their "
+            f"lower bounds none is among the best or on the front, which are those of the whole space",
             f"of the {result.evaluated:,} evaluated {fit}",
         ]
+    elif result.job.prune and not result.incomplete:
+        why = "; with ddr_bytes among the objectives few can: try --objectives latency_s,smem_bytes"
+        lines.insert(
+            0,
+            "--prune skipped nothing: too few lower bounds say that a block cannot win"
+            + (why if "ddr_bytes" in result.job.objectives else ""),
+        )
     for name, count in result.reasons.items():
         lines.append(f"  {name:<14}{count:>14,}  {advice(name, space.kernel)}")
     return lines if result.reasons else [line.replace("; the others:", "") for line in lines]

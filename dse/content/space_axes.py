@@ -2,8 +2,8 @@
 
 Three ways to say what an axis holds: `values = [...]` or `range = { from, to, step }` for an axis that sets the one
 field of its own name (`bytes = [...]` where the field is a depth), and `groups = [{ label, field = value or list }]`
-for a compound axis: a group stands for all combinations of its lists, the last one fastest. `defaults = { .. }` holds
-what a group does not say itself.
+for a compound axis: a group stands for all combinations of its lists, or ranges, the last one fastest. `defaults =
+{ .. }` holds what a group does not say itself.
 """
 
 import itertools
@@ -117,11 +117,17 @@ def _read_groups(name: str, table: Mapping[str, Any], known: Mapping[str, Any], 
                 raise UserError(f"{field!r} is not a schedule field{did_you_mean(field, known)}")
         if set(group) - {"label"} != set(fields):
             raise UserError(f"every group must set the same fields: {', '.join(fields)}; one sets {', '.join(group)}")
-        lists = [group[field] if isinstance(group[field], list) else [group[field]] for field in fields]
+        lists = [_entries(group[field]) for field in fields]
         for entry in itertools.product(*lists):
             values.append(tuple(_number(field, value, codes) for field, value in zip(fields, entry, strict=True)))
             labels.append(_label(group.get("label"), dict(zip(fields, entry, strict=True))))
     return Axis(name, fields, tuple(values), tuple(labels))
+
+
+def _entries(content: Any) -> Any:
+    if isinstance(content, dict):
+        return _read_range(content)
+    return content if isinstance(content, list) else [content]
 
 
 def _number(field: str, value: Any, codes: Codes) -> int:
