@@ -28,6 +28,16 @@ def test_regret_and_hypervolume_are_printed_where_the_space_can_be_swept(capsys)
     assert alone["best"] == told["best"]
 
 
+def test_a_long_front_is_shown_by_points_that_stand_for_it(capsys):
+    words = [*WORDS, "--gpu-axis", "ddr_bytes_per_s=0.5x:4x:log", "--objectives", "latency_s,area_mm2"]
+    words = [word if word != "local" else "random" for word in words] + ["--trials", "200"]
+    front = json_answer(capsys, *words)["front"]
+    assert len(front) > 12
+    _, out, _ = answer(capsys, *words)
+    assert f"area_mm2: 12 of its {len(front)} points (--json has all" in out
+    assert "these 12 are within" in out
+
+
 def test_a_file_is_gone_on_with_and_says_what_differs(tmp_path, capsys):
     words = [*WORDS, "--storage", tmp_path / "s.journal", "--study-name", "mine"]
     first = json_answer(capsys, *words)

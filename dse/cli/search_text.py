@@ -4,12 +4,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..kernels.registry import get_kernel
+from ..representatives import representatives
 from ..text import what_if_lines
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from ..search import Quality, SearchResult
+
+SHOWN_ROWS = 12  # of a front
 
 
 def as_text(result: "SearchResult") -> str:
@@ -32,8 +35,7 @@ def as_text(result: "SearchResult") -> str:
     columns = result.goals.columns()
     lines += [f"the best {len(result.best)} by {result.goals.objectives[0]}", _table(result, result.best, columns)]
     if len(columns) > 1:
-        lines += ["", f"front of the trials over {', '.join(result.goals.objectives)}"]
-        lines += [_table(result, result.front, columns)]
+        lines += ["", *_front_lines(result, columns)]
     lines += ["", *quality_lines(result.quality, result.compared)]
     for name in result.constant_objectives:
         lines.append(f"{name} is the same in all trials that are allowed: as an objective it decides nothing")
@@ -81,6 +83,19 @@ def as_dict(result: "SearchResult") -> dict[str, Any]:
         "best": result.best,
         "front": result.front,
     }
+
+
+def _front_lines(result: "SearchResult", columns: Sequence[str]) -> list[str]:
+    about = f"front of the trials over {', '.join(result.goals.objectives)}"
+    rows = result.front.drop_duplicates(list(columns))
+    if len(rows) <= SHOWN_ROWS:
+        return [about, _table(result, result.front.head(SHOWN_ROWS), columns)]
+    chosen = representatives(rows[list(columns)], SHOWN_ROWS)
+    return [
+        f"{about}: {SHOWN_ROWS} of its {len(result.front):,} points (--json has all, --out every trial)",
+        _table(result, rows.iloc[list(chosen.places)], columns),
+        chosen.sentence(),
+    ]
 
 
 def _table(result: "SearchResult", rows: "pd.DataFrame", objectives: Sequence[str]) -> str:
