@@ -1,6 +1,5 @@
 """The cost of decode attention against a scalar float64 twin that shares little with it but the equations."""
 
-import dataclasses
 from functools import cache
 from typing import Any
 
@@ -8,12 +7,12 @@ import jax
 import numpy as np
 import pytest
 from oracles import decode_attention as twin
-from oracles.decode_attention_draws import FAMILIES, Draw, draw_decode, entry
+from oracles.cost_fields import beyond, cost_fields, entry, flat
+from oracles.decode_attention_draws import FAMILIES, Draw, draw_decode
 from oracles.quick_compile import QUICK
 
 from jaxmodel.kernels import decode_attention, decode_attention_program
 from jaxmodel.reasons import Reason
-from jaxmodel.types import PIPELINES, Cost
 
 COUNT = 160  # candidates a family
 TOLERANCE = {np.float32: 1e-4, np.float64: 1e-9}
@@ -23,7 +22,7 @@ CODES = ("bound", "ctas_per_sm", "occupancy_limiter", "threads", "sms_used", "re
 @cache
 def drawn(family: str) -> tuple[Draw, dict[str, np.ndarray]]:
     draw = draw_decode(COUNT, 1, family)
-    found = [flat(twin.cost(*(entry(record, i) for record in draw))) for i in range(COUNT)]
+    found = [flat(twin.cost(*entry(tuple(draw), i))) for i in range(COUNT)]
     return draw, {name: np.array([one[name] for one in found], float) for name in found[0]}
 
 
@@ -35,14 +34,7 @@ def compiled() -> Any:
 def model(draw: Draw, float_dtype: type, cost: Any = None) -> dict[str, np.ndarray]:
     with jax.enable_x64(float_dtype is np.float64):
         found = (cost or compiled())(*jax.tree.map(lambda leaf: np.asarray(leaf, float_dtype), draw))
-        fields = flat({field.name: getattr(found, field.name) for field in dataclasses.fields(Cost)})
-    return {name: np.broadcast_to(np.asarray(value, float), COUNT) for name, value in fields.items()}
-
-
-def flat(fields: dict[str, Any]) -> dict[str, Any]:
-    """Fields of a cost, a pipeline each in its own."""
-    pipelines = {f"pipeline_s.{n}": value for n, value in zip(PIPELINES, fields["pipeline_s"], strict=True)}
-    return {name: value for name, value in fields.items() if name != "pipeline_s"} | pipelines
+        return cost_fields(found, COUNT)
 
 
 def differences(ours: dict[str, np.ndarray], exact: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -68,9 +60,7 @@ def differences(ours: dict[str, np.ndarray], exact: dict[str, np.ndarray]) -> di
 def test_every_field_is_the_twins(family: str, float_dtype: type) -> None:
     """A code flips where two numbers are equal to float32 rounding, so codes are compared in float64 alone."""
     draw, exact = drawn(family)
-    worst = {name: float(apart.max()) for name, apart in differences(model(draw, float_dtype), exact).items()}
-    limit = TOLERANCE[float_dtype]
-    wrong = {name: apart for name, apart in worst.items() if apart > limit}
+    wrong = beyond(differences(model(draw, float_dtype), exact), TOLERANCE[float_dtype])
     assert {name: apart for name, apart in wrong.items() if float_dtype is np.float64 or name not in CODES} == {}
 
 

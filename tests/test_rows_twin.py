@@ -1,6 +1,5 @@
 """The cost of memory-bound kernels against a scalar float64 twin that shares little with it but the equations."""
 
-import dataclasses
 from functools import cache
 from typing import Any
 
@@ -8,12 +7,12 @@ import jax
 import numpy as np
 import pytest
 from oracles import rows as twin
+from oracles.cost_fields import beyond, cost_fields, entry, flat
 from oracles.quick_compile import QUICK
-from oracles.rows_draws import KERNELS, Draw, draw_rows, entry, on_files
+from oracles.rows_draws import KERNELS, Draw, draw_rows, on_files
 
 from jaxmodel.kernels import rows
 from jaxmodel.reasons import Reason
-from jaxmodel.types import PIPELINES, Cost
 
 COUNT = 120  # candidates a kernel, and as many on the packaged GPUs
 TOLERANCE = {np.float32: 1e-4, np.float64: 1e-9}
@@ -24,7 +23,7 @@ CODES = ("bound", "ctas_per_sm", "occupancy_limiter", "threads", "sms_used", "re
 def drawn(kernel: str, packaged: bool) -> tuple[Draw, dict[str, np.ndarray]]:
     draw = draw_rows(COUNT, 1 + packaged, kernel)
     draw = on_files(draw) if packaged else draw
-    found = [flat(twin.cost(*(entry(record, i) for record in draw))) for i in range(COUNT)]
+    found = [flat(twin.cost(*entry(tuple(draw), i))) for i in range(COUNT)]
     return draw, {name: np.array([one[name] for one in found], float) for name in found[0]}
 
 
@@ -33,17 +32,10 @@ def compiled() -> Any:
     return jax.jit(rows.cost, compiler_options=QUICK)
 
 
-def model(draw: Draw, float_dtype: type) -> dict[str, np.ndarray]:
+def model(draw: Draw, float_dtype: type, cost: Any = None) -> dict[str, np.ndarray]:
     with jax.enable_x64(float_dtype is np.float64):
-        cost = compiled()(*jax.tree.map(lambda leaf: np.asarray(leaf, float_dtype), draw))
-        fields = flat({field.name: getattr(cost, field.name) for field in dataclasses.fields(Cost)})
-    return {name: np.broadcast_to(np.asarray(value, float), COUNT) for name, value in fields.items()}
-
-
-def flat(fields: dict[str, Any]) -> dict[str, Any]:
-    """Fields of a cost, a pipeline each in its own."""
-    pipelines = {f"pipeline_s.{n}": value for n, value in zip(PIPELINES, fields["pipeline_s"], strict=True)}
-    return {name: value for name, value in fields.items() if name != "pipeline_s"} | pipelines
+        found = (cost or compiled())(*jax.tree.map(lambda leaf: np.asarray(leaf, float_dtype), draw))
+        return cost_fields(found, COUNT)
 
 
 def differences(ours: dict[str, np.ndarray], exact: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -70,18 +62,18 @@ def differences(ours: dict[str, np.ndarray], exact: dict[str, np.ndarray]) -> di
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_every_field_of_the_cost_agrees_with_the_twin(kernel: str, packaged: bool) -> None:
     draw, exact = drawn(kernel, packaged)
-    worst = {name: float(apart.max()) for name, apart in differences(model(draw, np.float64), exact).items()}
-    assert {name: apart for name, apart in worst.items() if apart > TOLERANCE[np.float64]} == {}
-    assert "latency_s" in worst
-    assert len(worst) > 30
+    found = differences(model(draw, np.float64), exact)
+    assert beyond(found, TOLERANCE[np.float64]) == {}
+    assert "latency_s" in found
+    assert len(found) > 30
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_float32_agrees_to_rounding(kernel: str) -> None:
     """A code flips where two numbers are equal to float32 rounding, so codes are compared in float64 alone."""
     draw, exact = drawn(kernel, True)
-    worst = {name: float(apart.max()) for name, apart in differences(model(draw, np.float32), exact).items()}
-    assert {n: apart for n, apart in worst.items() if n not in CODES and apart > TOLERANCE[np.float32]} == {}
+    found = differences(model(draw, np.float32), exact)
+    assert set(beyond(found, TOLERANCE[np.float32])) <= set(CODES)
 
 
 def test_the_draw_reaches_what_it_should() -> None:
@@ -119,9 +111,5 @@ def test_a_wrong_equation_would_be_found(number: str, monkeypatch: pytest.Monkey
     most = 0.0
     for kernel in ("reduction", "layernorm", "quantise"):
         draw, exact = drawn(kernel, False)
-        with jax.enable_x64(True):
-            cost = other(*jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), draw))
-            fields = flat({field.name: getattr(cost, field.name) for field in dataclasses.fields(Cost)})
-        ours = {name: np.broadcast_to(np.asarray(value, float), COUNT) for name, value in fields.items()}
-        most = max(most, *(float(apart.max()) for apart in differences(ours, exact).values()))
+        most = max(most, *(float(apart.max()) for apart in differences(model(draw, np.float64, other), exact).values()))
     assert most > 1e-6

@@ -4,7 +4,7 @@ Every number is one that float32 holds, and contexts are short enough that whole
 """
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -39,18 +39,6 @@ def draw_decode(count: int, seed: int, family: str, seconds: bool = True) -> Dra
     gpu = dataclasses.replace(gpu, tdp_w=gpu.static_w + room_w)
     problem = _problem(random, count, seconds)
     return Draw(problem, _schedule(random, count, family), gpu)
-
-
-def entry(record: Any, at: int) -> Any:
-    """Candidate `at` of a record of arrays, in Python numbers."""
-    values = {}
-    for field in dataclasses.fields(record):
-        leaf = getattr(record, field.name)
-        if dataclasses.is_dataclass(leaf):
-            values[field.name] = entry(leaf, at)
-        else:
-            values[field.name] = None if leaf is None else np.asarray(leaf)[at].tolist()
-    return type(record)(**values)
 
 
 def _pick(random: Random, count: int, *values: float) -> np.ndarray:

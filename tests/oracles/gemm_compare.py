@@ -1,15 +1,16 @@
 """GEMM cost of the model less that of its scalar twin, field by field, on drawn candidates."""
 
-import dataclasses
+from dataclasses import fields
 from typing import Any
 
 import jax
 import numpy as np
 
 from jaxmodel.kernels import gemm as model
-from jaxmodel.types import PIPELINES, Cost
+from jaxmodel.types import Cost
 
 from . import gemm as twin
+from .cost_fields import cost_fields, entry, flat
 from .gemm_fit import WHOLE_BELOW
 from .quick_compile import QUICK
 
@@ -24,17 +25,15 @@ def model_fields(draw: Any, float_dtype: type, cost_of: Any = model.cost) -> dic
     with jax.enable_x64(float_dtype is np.float64):
         arguments = jax.tree.map(lambda leaf: np.asarray(leaf, float_dtype), draw)
         cost = jax.jit(cost_of, compiler_options=options)(*arguments)
-        count = np.shape(draw.schedule.tile_m)
-        leaf = lambda value: np.broadcast_to(np.asarray(value, np.float64), count)  # noqa: E731
         assert cost.latency_s.dtype == float_dtype
-        return _flat({f.name: getattr(cost, f.name) for f in dataclasses.fields(Cost)}, leaf)
+        return cost_fields(cost, len(draw.schedule.tile_m))
 
 
 def twin_fields(draw: Any, twin: Any = twin) -> dict[str, np.ndarray]:
     """The same from a scalar twin, a module with `costs` and `Candidate`."""
-    rows = twin.costs([twin.Candidate(*_entry(draw, i)) for i in range(len(draw.schedule.tile_m))])
-    flat = [_flat({f.name: row[f.name] for f in dataclasses.fields(Cost)}, float) for row in rows]
-    return {name: np.array([row[name] for row in flat]) for name in flat[0]} | {"tiles": [row["tiles"] for row in rows]}
+    rows = twin.costs([twin.Candidate(*entry(tuple(draw), i)) for i in range(len(draw.schedule.tile_m))])
+    found = [flat({name: row[name] for name in (*(field.name for field in fields(Cost)), "tiles")}) for row in rows]
+    return {name: np.array([row[name] for row in found], float) for name in found[0]}
 
 
 def differences(draw: Any, of_model: dict[str, np.ndarray], of_twin: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -55,26 +54,10 @@ def differences(draw: Any, of_model: dict[str, np.ndarray], of_twin: dict[str, n
         else _relative(of_model[name], of_twin[name], 0.01 * whole.get(name, 0.0))
         for name in of_model
     }
-    counted = np.asarray(of_twin["tiles"]) < WHOLE_BELOW
+    counted = of_twin["tiles"] < WHOLE_BELOW
     return {name: np.where(counted, value, 0.0) for name, value in difference.items()}
 
 
 def _relative(value: np.ndarray, exact: np.ndarray, least_scale: np.ndarray | float) -> np.ndarray:
     scale = np.maximum(np.abs(exact), least_scale)
     return np.abs(value - exact) / np.where(scale == 0, 1.0, scale)
-
-
-def _flat(fields: dict[str, Any], leaf: Any) -> dict[str, Any]:
-    pipelines = fields.pop("pipeline_s")
-    flat = {name: leaf(value) for name, value in fields.items()}
-    return flat | {f"pipeline_s.{name}": leaf(value) for name, value in zip(PIPELINES, pipelines, strict=True)}
-
-
-def _entry(record: Any, i: int) -> Any:
-    """Candidate `i` of records of arrays, as records of Python floats."""
-    if isinstance(record, tuple):
-        return [_entry(field, i) for field in record]
-    if dataclasses.is_dataclass(record):
-        values = {f.name: _entry(getattr(record, f.name), i) for f in dataclasses.fields(record)}
-        return type(record)(**values)  # pyright: ignore
-    return np.asarray(record)[i].tolist()

@@ -52,11 +52,6 @@ def on_files(draw: Draw) -> Draw:
     return draw._replace(gpu=_mapped(lambda *leaves: np.stack(leaves)[np.arange(count) % len(machines)], *machines))
 
 
-def entry(record: Any, at: int) -> Any:
-    """Candidate `at` of a record of arrays, in Python numbers."""
-    return _mapped(lambda leaf: np.asarray(leaf)[at].tolist(), record)
-
-
 def _problem(random: Random, kernel: str) -> Any:
     made = get_kernel(kernel).problem
     of = lambda *values: values[random.integers(len(values))]  # noqa: E731
