@@ -120,10 +120,19 @@ class QueryFolder:
         found = []
         for name, files in self.files.items():
             about: dict[str, tuple[str, str]] = {"gpu": ("text", "the GPU"), "kernel": ("text", "the kernel")}
-            for file in _one_a_kind(files):
+            meanings: dict[str, dict[str, list[str]]] = {}  # column -> what it means -> the kernels it means that to
+            for kernel, file in _one_a_kind(files).items():
                 for field in pq.read_schema(file):
                     held = {key.decode(): value.decode() for key, value in (field.metadata or {}).items()}
                     about.setdefault(field.name, (held.get("unit", ""), held.get("description", "")))
+                    if name == "best" and _has_field(kernel, field.name):
+                        meanings.setdefault(field.name, {}).setdefault(held.get("description", ""), []).append(kernel)
+            for column, found_of in meanings.items():
+                said = [
+                    meaning if len(found_of) == 1 else f"{', '.join(own)}: {meaning}"
+                    for meaning, own in found_of.items()
+                ]
+                about[column] = (about[column][0], "; ".join(said))
             described = self._connection.execute(f"describe {name}").fetchall()
             (count,) = self._connection.execute(f"select count(*) from {name}").fetchone() or (0,)
             columns = {
@@ -188,12 +197,19 @@ def _files(folder: Path, view: str) -> list[Path]:
     return next((found for pattern in PATTERNS[view] if (found := sorted(folder.glob(pattern)))), [])
 
 
-def _one_a_kind(files: Sequence[Path]) -> list[Path]:
-    """A file of each folder: those of one folder have the same columns, unless no schedule fits."""
-    kinds: dict[str, Path] = {}
-    for file in files:
-        kinds[file.parent.name] = file
-    return list(kinds.values())
+def _one_a_kind(files: Sequence[Path]) -> dict[str, Path]:
+    """Name of the folder, or of the kernel whose it is -> a file: those of one have the same columns, unless no
+    schedule fits."""
+    return {file.parent.name.removeprefix("kernel="): file for file in files}
+
+
+def _has_field(kernel: str, column: str) -> bool:
+    from .kernels.registry import get_kernel
+
+    try:
+        return column in get_kernel(kernel).schedule_fields
+    except UserError:  # a kernel of one's own that is not there any more
+        return False
 
 
 def _quoted(text: str) -> str:

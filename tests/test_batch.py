@@ -43,6 +43,12 @@ def done(rows, tmp_path_factory):
     return run_batch(make_plan(rows, SETTING), folder, top=3, command_line="dse batch test")
 
 
+def test_columns_mean_what_each_kernel_says(done) -> None:
+    (view,) = QueryFolder(done.folder).views()
+    assert view.columns["tile_n"][2] == "decode_attention: keys a block; gemm: columns of the output tile of one CTA"
+    assert view.columns["swizzle"][2].startswith("width of a launch panel")  # of one kernel alone
+
+
 def test_the_best_are_those_of_a_sweep_bit_for_bit(rows, done) -> None:
     for place, row in enumerate(rows[:4]):
         for gpu in GPUS:
