@@ -18,6 +18,7 @@ from dse.columns import COST_COLUMNS, TRUST_COLUMNS
 from dse.content.model import load_model
 from dse.content.space import list_spaces, schedule_fields
 from dse.errors import UserError
+from dse.query import QueryFolder
 from dse.schedule_words import words_of
 
 GPUS = ("h100_sxm", "h200_sxm")
