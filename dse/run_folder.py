@@ -89,6 +89,8 @@ class RunFolder:
         self.continued = bool(held) and not overwrite
         before = self._held() if self.continued else ()
         self.state = (read_state(self.path) if self.continued else None) or SweepState.empty(job)
+        if not self.state.fits(job):
+            raise UserError(f"{self.path / STATE_FILE} is not of the run in {RUN_FILE}: start anew with --overwrite")
         self.admission = Admission(before, mix_devices, f"the run in {self.path}", self._write_run_file)
         if self.continued:
             remove_unfinished(self.path)

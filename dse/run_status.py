@@ -106,6 +106,8 @@ def _status(folder: Path) -> RunStatus:
     state = _state(folder, problems)
     start, stop = _range(run)
     known = stop is not None
+    if state and stop is not None and state.ranges and not start <= state.ranges[0][0] < state.ranges[-1][1] <= stop:
+        problems.append(f"{STATE_FILE} is not of the run in {RUN_FILE}: start anew with --overwrite")
     missing = tuple(state.missing(start, stop)) if state and known else ((start, stop),) if known else ()
     complete = known and state is not None and not missing
     if state and known and run.get("keep") == "all":

@@ -67,6 +67,19 @@ class SweepState:
             self.skipped + other.skipped,
         )
 
+    def fits(self, job: SweepJob) -> bool:
+        """Whether it can be a state of this job: its ranges, counts and positions are, and so is what is looked for."""
+        edges = [job.start, *(edge for pair in self.ranges for edge in pair), job.end]
+        positions = np.concatenate([self.top.positions, self.front.positions]).astype(np.int64)
+        return (
+            edges == sorted(edges)
+            and self.counts.shape == (BUCKETS,)
+            and int(self.counts.sum()) == self.evaluated
+            and (self.top.k, self.top.tie_limit, self.front.tie_limit) == (job.top, job.tie_limit, job.tie_limit)
+            and self.front.values.shape[1:] == (len(job.objectives),)
+            and bool(((positions >= 0) & (positions < job.candidates)).all())
+        )
+
     def missing(self, start: int, stop: int) -> list[Range]:
         """The parts of [start, stop) that have not been seen, ascending."""
         gaps, at = [], start

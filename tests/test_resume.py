@@ -2,6 +2,7 @@
 
 import json
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from dse.executors import make_executor
 from dse.executors.ray_session import Session
 from dse.machines import Admission, Machine, mixed_text
 from dse.run_files import STATE_FILE, read_state
+from dse.run_status import run_status
 from dse.state import SweepState
 from dse.sweep import run_sweep
 
@@ -138,7 +140,7 @@ def test_a_disk_that_fills_up_at_a_checkpoint_keeps_the_one_before(tmp_path, mon
     before = []
 
     def fill_up(snapshot):
-        if snapshot.done > job.candidates // 2 and not before:
+        if snapshot.done and not before:
             before.append((tmp_path / "run" / STATE_FILE).read_bytes())
             resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
 
@@ -194,7 +196,7 @@ def test_the_same_command_twice_evaluates_once(tmp_path, capsys, monkeypatch):
     assert f"dse: the run in {tmp_path / 'run'} is finished: nothing is evaluated anew" in told
     assert second == first  # seconds and rate included: they are of the run that evaluated
     with full_disk(0):
-        assert answer(capsys, *words)[:2] == (0, first)
+        assert answer(capsys, *words, "--quiet")[:2] == (0, first)
     code, _, error = answer(capsys, *words, "--objectives", "latency_s")
     assert code == 2
     assert "is another one, results would not mix: objectives was" in error
@@ -221,6 +223,19 @@ def test_a_damaged_folder_is_one_message_and_may_be_replaced(name, data, text, t
     with pytest.raises(UserError, match=text):
         run_sweep(fake_job(), "serial", out=tmp_path / "run")
     assert run_sweep(fake_job(), "serial", out=tmp_path / "run", overwrite=True).evaluated == fake_job().candidates
+
+
+@pytest.mark.parametrize("changes", [{"space": fake_space(20, 8, 16, 16)}, {"objectives": ("latency_s",)}, {"top": 3}])
+def test_a_state_of_another_run_is_not_taken(changes, tmp_path):
+    for folder, different in (("run", {}), ("other", changes)):
+        run_sweep(fake_job(**different), "serial", out=tmp_path / folder)
+    shutil.copy(tmp_path / "other" / STATE_FILE, tmp_path / "run" / STATE_FILE)
+    with pytest.raises(UserError, match=r"state\.npz is not of the run in run\.json: start anew with --overwrite"):
+        run_sweep(fake_job(), "serial", out=tmp_path / "run")
+    if "space" in changes:
+        assert run_status(tmp_path / "run")[0].problems == (
+            "state.npz is not of the run in run.json: start anew with --overwrite",
+        )
 
 
 @pytest.mark.parametrize("name", ["state.npz", "summary.json", "top.parquet"])
