@@ -11,6 +11,7 @@ and so are several resident tiles, as long as the engines serve them in turn. Th
 the rest is its T_pro + T_epi.
 """
 
+import jax
 import jax.numpy as jnp
 
 from ._exact import floor_div, is_zero
@@ -26,10 +27,38 @@ def shared_pace(first_s: Floats, second_s: Floats, loss: Floats) -> Floats:
     if is_zero(first_s) or is_zero(second_s):
         return second_s if is_zero(first_s) else first_s
     if is_zero(loss):
-        return jnp.maximum(first_s, second_s)  # what is below, but for its gradient where both are idle: 0 / TINY
+        return jnp.maximum(first_s, second_s)
+    return _partly_hidden(first_s, second_s, loss)
+
+
+@jax.custom_jvp
+def _partly_hidden(first_s: Floats, second_s: Floats, loss: Floats) -> Floats:
     apart_s = jnp.abs(first_s - second_s)
     both = 4.0 * loss * loss * first_s * second_s
     return jnp.maximum(first_s, second_s) + 0.5 * both / (jnp.sqrt(apart_s * apart_s + both + TINY) + apart_s)
+
+
+@_partly_hidden.defjvp
+def _slopes(values: tuple[Floats, ...], changes: tuple[Floats, ...]) -> tuple[Floats, Floats]:
+    """By ratios of at most about 1. What JAX makes of the quotient divides by its divisor's square first, which leaves
+    float32 where both pipelines are idle."""
+    first_s, second_s, loss = values
+    difference_s = first_s - second_s
+    both = 4.0 * loss * loss * first_s * second_s
+    root_s = jnp.sqrt(difference_s * difference_s + both + TINY)
+    over_s = root_s + jnp.abs(difference_s)
+    share, side = both / over_s / over_s, jnp.sign(difference_s)
+
+    def slope(own_side: Floats, of_both: Floats) -> Floats:
+        """Of max + both / over / 2, by what moves the difference to its own side, and both."""
+        of_over = own_side * difference_s / root_s + 0.5 * of_both / root_s + own_side * side
+        return 0.5 * (of_both / over_s - share * of_over)
+
+    by_first = 0.5 * (1.0 + side) + slope(1.0, 4.0 * loss * loss * second_s)
+    by_second = 0.5 * (1.0 - side) + slope(-1.0, 4.0 * loss * loss * first_s)
+    by_loss = slope(0.0, 8.0 * loss * first_s * second_s)
+    change = by_first * changes[0] + by_second * changes[1] + by_loss * changes[2]
+    return _partly_hidden(first_s, second_s, loss), change
 
 
 def loop_seconds(

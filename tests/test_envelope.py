@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.envelope import Loop, one_tile_seconds, resident_tiles_seconds
 
-from jaxmodel.envelope import loop_seconds, staggered_stores_seconds, steady_seconds, tile_seconds
+from jaxmodel.envelope import loop_seconds, shared_pace, staggered_stores_seconds, steady_seconds, tile_seconds
 
 seconds = st.floats(0.0, 100.0, allow_subnormal=False)
 
@@ -126,3 +126,23 @@ def _formula_errors(arbiter: str, count: int) -> np.ndarray:
         for seed, (loop, r) in enumerate(zip(loops, tiles, strict=True))
     ]
     return np.asarray(formula) / np.array(events) - 1.0
+
+
+def test_slopes_of_two_pipelines_are_those_of_differences_and_finite_where_both_are_idle() -> None:
+    rng, step = np.random.default_rng(4), 1e-6
+    first = 10.0 ** rng.uniform(-11, -5, 300)
+    second = first * np.where(np.arange(300) < 20, 1.0, 10.0 ** rng.uniform(-2, 2, 300))  # some equal
+    loss = rng.uniform(0.02, 0.98, 300)
+    with jax.enable_x64(True):
+        numbers = tuple(jnp.asarray(part) for part in (first, second, loss))
+        slopes = jax.grad(lambda *parts: jnp.sum(shared_pace(*parts)), (0, 1, 2))(*numbers)
+        for place, slope in enumerate(slopes):
+            more, less = (
+                shared_pace(*(part * (1 + side * step * (at == place)) for at, part in enumerate(numbers)))
+                for side in (1, -1)
+            )
+            np.testing.assert_allclose(slope, (more - less) / (2 * step * numbers[place]), rtol=1e-5, atol=1e-14)
+    idle = jnp.zeros(5, jnp.float32)
+    steep = jax.jit(jax.grad(lambda *parts: jnp.sum(1e9 * shared_pace(*parts)), (0, 1, 2)))
+    for lost in (0.0, 0.3, 1.0):
+        assert all(jnp.isfinite(slope).all() for slope in steep(idle, idle, jnp.full(5, lost, jnp.float32)))
