@@ -32,10 +32,19 @@ def add_question(
     """
     words, usable = getattr(parser, "words", ()), usable_kernels()
     served = tuple(kernels or (name for name in kernel_names() if name in usable or name in words))
-    shown = tuple(name for name in words if name in served)[:1] or served
+    shown = (
+        tuple(name for name in words if name in served)[:1]
+        or tuple(name for name in served if name == "gemm")
+        or served
+    )
     group = parser.add_argument_group("the problem and the machine")
     if named:
-        group.add_argument("--kernel", default="gemm", metavar="NAME", help=f"{', '.join(served)} (default: gemm)")
+        group.add_argument(
+            "--kernel",
+            default="gemm",
+            metavar="NAME",
+            help=f"{', '.join(served)} (default: gemm); with --help, its choices",
+        )
     what = _shape_help(shown)
     if many:
         group.add_argument("--shape", action="append", metavar="SHAPE", help=f"{what}; may be given several times")
@@ -56,7 +65,7 @@ def add_question(
 
 def kernel_help() -> str:
     """What the argument KERNEL may be."""
-    return f"{', '.join(kernel_names())} (default: gemm)"
+    return f"{', '.join(kernel_names())} (default: gemm); KERNEL --help shows the choices of that one"
 
 
 def shape_word(kernel: str) -> str:

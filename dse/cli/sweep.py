@@ -55,9 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="skip blocks whose lower bounds cannot enter the best or the front: the same answer, sooner",
     )  # fmt: skip
     add_executor(group)
-    group.add_argument(
-        "--resume", action="store_true", help="go on with the run in --out where it stopped (it is gone on with anyway)"
-    )
+    group.add_argument("--resume", action="store_true", help=argparse.SUPPRESS)  # what --out holds is gone on with
     group.add_argument("--overwrite", action="store_true", help="replace the run in --out")
     add_output(parser)
 

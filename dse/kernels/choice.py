@@ -42,7 +42,8 @@ class Choice:
         """The line for `--help`: few enough words are listed, a default that is not None is said."""
         words = f": {', '.join(self.allowed)}" if 0 < len(self.allowed) <= LISTED else ""
         shown = str(default).lower() if isinstance(default, bool) else default
-        return f"{self.text}{words}" + (f" (default: {shown})" if default is not None else "")
+        said = default is None or "(default:" in self.text
+        return f"{self.text}{words}" + ("" if said else f" (default: {shown})")
 
     def read(self, given: Any) -> Any:
         """The value of the attribute from what a user gave, as text or already of the kind.
