@@ -1,6 +1,7 @@
 """Whatever ends a sweep, the same call goes on with it, ends with the same result, and leaves no process behind."""
 
 import json
+import os
 import resource
 import shutil
 import signal
@@ -160,7 +161,10 @@ def test_a_command_on_a_full_disk_tells_how_to_go_on(tmp_path):
         f"import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, ({FULL_AT_BYTES},) * 2); "
         f"from dse.cli import main; sys.exit(main({words!r}))"
     )
-    full = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}  # cut-off entries stay in it
+    full = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
     assert full.returncode == 2
     assert "Traceback" not in full.stderr
     assert full.stderr.splitlines()[0].startswith("dse: cannot write ")
