@@ -52,7 +52,6 @@ def sweep(
     executor: str = "auto",
     workers: int | None = None,
     address: str | None = None,
-    resume: bool = False,
     overwrite: bool = False,
     mix_devices: bool = False,
     progress: Any = None,
@@ -80,7 +79,7 @@ def sweep(
             answer, sooner; counts and histogram cover what was evaluated.
         executor, workers: "serial", "ray" or "auto", and how many; None: one a core or GPU.
         address: of a Ray cluster, "HOST:PORT" or "auto"; None: RAY_ADDRESS, or a local Ray.
-        resume, overwrite: go on with (done anyway where it is the same run), or replace, what is in `out`.
+        overwrite: replace the run in `out`; without it the same run is gone on with, and another one refused.
         mix_devices: let processors or GPUs of several kinds contribute; values then agree to 1e-5.
         progress: None: silent; True: shown on standard error; or a function of `dse.progress.Snapshot`.
         command_line: for the result files; how this would be run again.
@@ -104,7 +103,6 @@ def sweep(
         address=address,
         out=out,
         keep=keep,
-        resume=resume,
         overwrite=overwrite,
         mix_devices=mix_devices,
         command_line=command_line,

@@ -53,7 +53,6 @@ class RunFolder:
         job: what is swept.
         path: the folder; made where it does not exist.
         keep_all: whether every row is written.
-        resume: the folder's run is gone on with; the same as without, said by the user.
         overwrite: remove the run that the folder holds.
         command_line: how a user would run this again.
         mix_devices: whether machines of several kinds may contribute.
@@ -72,7 +71,6 @@ class RunFolder:
         job: "SweepJob",
         path: str | os.PathLike[str],
         keep_all: bool = False,
-        resume: bool = False,
         overwrite: bool = False,
         command_line: str = "",
         mix_devices: bool = False,

@@ -39,7 +39,6 @@ def run_sweep(
     address: str | None = None,
     out: str | os.PathLike[str] | None = None,
     keep: str = "best",
-    resume: bool = False,
     overwrite: bool = False,
     command_line: str = "",
     mix_devices: bool = False,
@@ -58,7 +57,6 @@ def run_sweep(
         out: run folder for the results as Parquet; None: nothing is written. What it holds of the same run is gone on
             with, and a finished one is returned at once.
         keep: "best": top and front; "all": every evaluated row too, which needs `out`.
-        resume: kept for callers that pass it: what `out` holds of the same run is always gone on with.
         overwrite: replace the run in `out`.
         command_line: how a user would run this again, for the files.
         mix_devices: let machines of several kinds contribute; values then agree to `dse.machines.MIX_TOLERANCE`.
@@ -75,7 +73,7 @@ def run_sweep(
     configure_jax()
     runs = make_executor(executor, workers, address, job) if isinstance(executor, str) else executor
     with contextlib.ExitStack() as stack:
-        folder = _open_folder(job, out, keep, stack, resume, overwrite, command_line, mix_devices)
+        folder = _open_folder(job, out, keep, stack, overwrite, command_line, mix_devices)
         done = folder.state if folder else SweepState.empty(job)
         if folder and folder.continued:
             notice(_going_on(job, folder))

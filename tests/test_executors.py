@@ -74,7 +74,7 @@ class ExecutorConformance:
         assert part.incomplete
         assert 0 < part.evaluated < job.candidates
         assert part.next_index is not None
-        last = run_sweep(job, self.make(2), out=tmp_path / "run", resume=True)
+        last = run_sweep(job, self.make(2), out=tmp_path / "run")
         assert last.evaluated == job.candidates
         assert last.top.equals(whole.top)
         assert last.front.equals(whole.front)

@@ -69,7 +69,7 @@ def test_the_reference_depends_on_the_job_alone(tmp_path):
     assert set(sample_rows(part)) <= set(range(1000, 1100))
     seen, again = [], []
     run_sweep(job, progress=seen.append, out=tmp_path / "run")
-    run_sweep(job, progress=again.append, out=tmp_path / "run", resume=True)
+    run_sweep(job, progress=again.append, out=tmp_path / "run")
     assert again[-1].hypervolume == seen[-1].hypervolume
 
 

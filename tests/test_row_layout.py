@@ -136,7 +136,7 @@ def test_a_run_with_other_columns_is_another_run(tmp_path):
     job = fake_job(row_columns=("index", "latency_s"))
     run_sweep(job, out=tmp_path / "run", keep="all")
     with pytest.raises(UserError, match=r"columns was \['index', 'latency_s'\], is None"):
-        run_sweep(dataclasses.replace(job, row_columns=None), out=tmp_path / "run", keep="all", resume=True)
+        run_sweep(dataclasses.replace(job, row_columns=None), out=tmp_path / "run", keep="all")
 
 
 def test_duckdb_pandas_and_pyarrow_read_every_row_alike(tmp_path):

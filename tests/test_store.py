@@ -125,7 +125,7 @@ def test_a_used_folder_is_refused_unless_its_run_is_the_same(kept, tmp_path):
     assert not list(folder.glob("rows-*"))
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("do not touch")
-    for options in ({}, {"overwrite": True}, {"resume": True}):
+    for options in ({}, {"overwrite": True}):
         with pytest.raises(UserError, match=r"mine is not empty and holds no run of tilesweep \(no run.json\)"):
             run_sweep(job, out=tmp_path / "mine", **options)
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.tex"]
@@ -153,20 +153,20 @@ def test_a_folder_that_cannot_be_written(tmp_path):
 def test_resume_refuses_another_run_and_says_what_changed(kept, changes, text):
     job, _, folder = kept
     with pytest.raises(UserError, match="is another one, results would not mix: .*" + text):
-        run_sweep(dataclasses.replace(job, **changes), out=folder, keep="all", resume=True)
+        run_sweep(dataclasses.replace(job, **changes), out=folder, keep="all")
 
 
 def test_resume_refuses_another_model(kept, monkeypatch):
     job, _, folder = kept
     monkeypatch.setattr("dse.provenance.model_hash", lambda: "other")
     with pytest.raises(UserError, match="the model's code changed"):
-        run_sweep(job, out=folder, keep="all", resume=True)
+        run_sweep(job, out=folder, keep="all")
 
 
 def test_resume_of_a_finished_run_evaluates_nothing_and_returns_the_same(kept):
     job, result, folder = kept
     seen = []
-    again = run_sweep(job, progress=seen.append, out=folder, keep="all", resume=True)
+    again = run_sweep(job, progress=seen.append, out=folder, keep="all")
     assert seen[0].done == job.candidates
     assert again.top.equals(result.top)
     assert again.front.equals(result.front)
@@ -182,7 +182,7 @@ def test_resume_writes_lost_parts_again(kept, damage):
     part.unlink()
     if damage == "cut off":
         part.write_bytes(whole[:-100])
-    again = run_sweep(job, out=folder, keep="all", resume=True)
+    again = run_sweep(job, out=folder, keep="all")
     assert pq.read_table(part).equals(rows)
     assert again.reasons == result.reasons
     assert again.front.equals(result.front)
@@ -192,7 +192,7 @@ def test_resume_of_a_folder_with_damaged_state(kept):
     job, _, folder = kept
     (folder / "state.npz").write_bytes(b"PK\x03\x04 cut off")
     with pytest.raises(UserError, match=r"state\.npz is damaged .*: start anew with --overwrite"):
-        run_sweep(job, out=folder, keep="all", resume=True)
+        run_sweep(job, out=folder, keep="all")
 
 
 def test_a_truncated_part_is_named(kept):

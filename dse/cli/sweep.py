@@ -127,7 +127,6 @@ def _sweep(arguments: argparse.Namespace, asked: "Question", folder: Path, root:
             progress_of(arguments),
             out=folder,
             keep=arguments.keep,
-            resume=arguments.resume,
             overwrite=arguments.overwrite,
             command_line=how_to_go_on,
             mix_devices=arguments.mix_devices,
