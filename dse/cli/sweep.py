@@ -253,18 +253,11 @@ def _space_lines(result: "SweepResult") -> list[str]:
 def as_dict(result: "SweepResult") -> dict[str, Any]:
     """A result as plain values, for JSON."""
     from ..machines import MIX_TOLERANCE
+    from .show import about_job
 
-    job = result.job
-    return {
-        "kernel": job.space.kernel,
-        "shape": job.problem_name,
-        "gpu": job.gpu_name,
-        "gpu_changes": list(job.gpu_changes),
-        "clock": job.clock,
-        "space": job.space.name,
-        "space_hash": job.space.hash,
+    return about_job(result.job) | {
         "trust": result.trust.to_dict() if result.trust else None,
-        "objectives": list(job.objectives),
+        "objectives": list(result.job.objectives),
         "declared": result.declared,
         "evaluated": result.evaluated,
         "skipped": result.skipped,
