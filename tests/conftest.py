@@ -19,7 +19,8 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a job in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 COMPILED_AS_FOR_USERS = {  # rounding, bounds and equal bits, also of other processes
-    "test_executors", "test_prune", "test_pruning", "test_ray_cluster", "test_resume", "test_sweep", "test_tuning",
+    "test_batch", "test_bounding", "test_executors", "test_prune", "test_ray_cluster", "test_resume", "test_sweep",
+    "test_tuning",
 }  # fmt: skip
 
 
