@@ -1,8 +1,6 @@
 """The folder of one run: results, every row where asked for, and what is needed to go on after an interrupt."""
 
 import os
-import shlex
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +9,7 @@ from .errors import UserError
 from .machines import MIX_TOLERANCE, Admission, Machine
 from .parts import PartFolder, part_path
 from .provenance import differences, identity, provenance
+from .read_run import read_run
 from .run_files import (
     RUN_FILE,
     STATE_FILE,
@@ -20,26 +19,20 @@ from .run_files import (
     make_writable,
     read_json,
     read_state,
-    refuse_batch,
     remove_run,
     remove_unfinished,
     replace_file,
     write_json,
 )
 from .state import SweepState
-from .store import as_table, count_rows, read_rows, write_rows
-from .trust import TrustLabel, label_of
+from .store import as_table, count_rows, write_rows
+from .trust import label_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from .job import SweepJob
     from .result import SweepResult
-
-SHOWN_RUNS = 12
-SUMMARY_KEYS = ("evaluated", "feasible", "reasons", "histogram", "top_rows", "top_ties_dropped", "front_points",
-                "front_rows", "front_ties_dropped", "incomplete", "provenance")  # fmt: skip
-PROVENANCE_KEYS = ("gpu", "gpu_hash", "model_hash", "objectives", "problem", "problem_name", "space", "space_hash")
 
 
 class RunFolder:
@@ -185,28 +178,6 @@ class RunFolder:
         return [(start, stop) for start, stop in due if count_rows(part_path(self.path, start)) != stop - start]
 
 
-@dataclass(frozen=True)
-class Run:
-    """What a run folder holds.
-
-    Attributes:
-        path: the folder.
-        top, front: the tables as `SweepResult` has them.
-        summary: counts, histogram, ties, `incomplete`, and `provenance`.
-    """
-
-    path: Path
-    top: "pd.DataFrame"
-    front: "pd.DataFrame"
-    summary: dict[str, Any]
-
-    @property
-    def trust(self) -> TrustLabel | None:
-        """The label of the tables' intervals; None where they have none."""
-        label = self.summary["provenance"].get("trust")  # older runs have none
-        return TrustLabel.from_dict(label) if label else None
-
-
 def machines_in(file: Path, run: dict[str, Any]) -> tuple[Machine, ...]:
     """The machines that a `run.json` names.
 
@@ -217,25 +188,6 @@ def machines_in(file: Path, run: dict[str, Any]) -> tuple[Machine, ...]:
         return tuple(Machine.from_dict(held) for held in run["machines"])
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{file} is damaged (machines: {error}): start anew with --overwrite") from error
-
-
-def read_run(path: str | os.PathLike[str]) -> Run:
-    """The results in a run folder.
-
-    Raises:
-        UserError: there are none, or a file is damaged.
-    """
-    path = home_expanded(path)
-    refuse_batch(path)
-    if not (path / SUMMARY_FILE).exists():
-        runs = sorted(file.parent.name for file in path.glob(f"*/{SUMMARY_FILE}"))
-        if runs:
-            raise UserError(_holds_runs(path, runs))
-        raise UserError(f"{path} holds no finished run (no {SUMMARY_FILE}): run dse sweep with --out {path} first")
-    summary = read_json(path / SUMMARY_FILE)
-    _check_summary(path / SUMMARY_FILE, summary)
-    tables = {name: _table(path, name, summary) for name in ("top", "front")}
-    return Run(path, tables["top"], tables["front"], summary)
 
 
 def summarize(result: "SweepResult") -> dict[str, Any]:
@@ -262,33 +214,3 @@ def summarize(result: "SweepResult") -> dict[str, Any]:
         "next_index": None if result.next_index is None else str(result.next_index),
         "how_to_go_on": "the same command" if result.incomplete else None,
     }
-
-
-def _check_summary(file: Path, summary: dict[str, Any]) -> None:
-    made = summary.get("provenance")
-    missing = [name for name in SUMMARY_KEYS if name not in summary]
-    if not isinstance(made, dict):
-        missing = missing or ["provenance"]
-    else:
-        missing += [f"provenance.{name}" for name in PROVENANCE_KEYS if name not in made]
-    if missing:
-        raise UserError(f"{file} is damaged (no {', '.join(missing)}): start anew with --overwrite")
-
-
-def _table(path: Path, name: str, summary: dict[str, Any]) -> "pd.DataFrame":
-    file = path / f"{name}.parquet"
-    table = read_rows(file).to_pandas()
-    missing = [column for column in ("index", *summary["provenance"]["objectives"]) if column not in table]
-    if missing or len(table) != summary[f"{name}_rows"]:
-        what = f"no column {missing[0]}" if missing else f"{len(table)} rows, not {summary[f'{name}_rows']}"
-        raise UserError(f"{file} is not the table that {SUMMARY_FILE} speaks of ({what}): start anew with --overwrite")
-    return table
-
-
-def _holds_runs(path: Path, runs: list[str]) -> str:
-    shown = [str(path / name) for name in runs[:SHOWN_RUNS]]
-    more = [f"{len(runs) - SHOWN_RUNS} more"] if len(runs) > SHOWN_RUNS else []
-    return (
-        f"{path} holds {len(runs)} run{'s' if len(runs) > 1 else ''}: {', '.join([*shown, *more])}; "
-        f"give one of these folders in place of {path}, e.g. dse top {shlex.quote(shown[0])}"
-    )

@@ -18,8 +18,8 @@ from .job import SweepJob
 from .kernels.registry import get_kernel
 from .provenance import describe_problem, hash_of_model, record_hash
 from .question import Question
+from .read_run import read_run
 from .run_files import QUESTION_FILE, replace_file
-from .run_folder import read_run
 from .space import Space
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from cli_run import answer, json_answer, small_sweep
 from dse.cli import main
 from dse.content.shapes import ShapeRow
 from dse.errors import UserError
-from dse.run_folder import PROVENANCE_KEYS, SUMMARY_KEYS
+from dse.read_run import PROVENANCE_KEYS, SUMMARY_KEYS
 from dse.runs import open_run
 from dse.studies.benchmark.prune import kept_count
 from dse.studies.benchmark.shortlist_size import choose_shortlist

@@ -15,7 +15,7 @@ from ray_runs import SlowKernel, cluster
 from dse.cli import main
 from dse.errors import UserError
 from dse.executors.ray import RayExecutor
-from dse.run_folder import read_run
+from dse.read_run import read_run
 from dse.sweep import run_sweep
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -14,7 +14,7 @@ from fake_kernel import OBJECTIVES, FakeGpu, FakeProblem, fake_cost, fake_job
 from dse.errors import UserError
 from dse.job_of import make_job
 from dse.question import ask
-from dse.run_folder import read_run
+from dse.read_run import read_run
 from dse.runs import save_question
 from dse.store import as_table, read_provenance, read_rows, row_schema, write_rows
 from dse.sweep import run_sweep

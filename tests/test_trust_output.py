@@ -13,7 +13,7 @@ from trust_tables import packaged
 
 from dse import explain, load_gpu, rank, sweep
 from dse.cli import main
-from dse.run_folder import read_run
+from dse.read_run import read_run
 from dse.store import read_provenance
 from dse.sweep import run_sweep
 from dse.trust import SINGLE_SCHEDULE, TrustLabel

@@ -15,7 +15,7 @@ from .options import add_output, positive
 
 if TYPE_CHECKING:
     from ..front_measures import Hypervolume
-    from ..run_folder import Run
+    from ..read_run import Run
 
 UNITS = {"s": "seconds", "B": "bytes"}
 
@@ -59,8 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _run_front(arguments: argparse.Namespace) -> int:
     from ..front_measures import hypervolume, is_quick, knees
+    from ..read_run import read_run
     from ..representatives import representatives
-    from ..run_folder import read_run
     from .show import print_json, schedule_rows
     from .top import cannot_run, heading
 

@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the table; says where the run kept fewer than asked for."""
-    from ..run_folder import read_run
+    from ..read_run import read_run
     from .show import print_json, schedule_rows
 
     opened = read_run(arguments.run)
