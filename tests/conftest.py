@@ -22,6 +22,20 @@ COMPILED_AS_FOR_USERS = {  # rounding, bounds and equal bits, also of other proc
     "test_batch", "test_bounding", "test_executors", "test_prune", "test_ray_cluster", "test_resume", "test_sweep",
     "test_tuning",
 }  # fmt: skip
+LONG = (  # first, so that no worker waits long for the other's last file
+    "test_tuning", "test_elasticities", "test_fused_gemm", "test_target", "test_what_if", "test_gemm_chain_laws",
+    "test_calibrate_fit", "test_moe_laws", "test_calibrate", "test_validate", "test_gemm_epilogue_laws",
+    "test_gemm_chain_twin", "test_sweep", "test_export", "test_gemm_laws", "test_dequant_gemm_laws",
+    "test_dequant_gemm", "test_docs", "test_batch", "test_cli", "test_executors", "test_resume",
+)  # fmt: skip
+
+
+def pytest_configure(config: pytest.Config):
+    config.option.loadscopereorder = False  # xdist would begin with the files of most tests
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]):
+    items.sort(key=lambda item: LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG))
 
 
 @pytest.fixture(scope="module")

@@ -37,3 +37,18 @@ def test_nothing_is_dropped_while_they_are_few(monkeypatch: pytest.MonkeyPatch) 
 def test_without_proc_nothing_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dse.compiled, "maps_held", lambda: None)
     assert not make_room()
+
+
+def test_files_that_conftest_names_are_there() -> None:
+    """A file that was renamed would be compiled without optimizations, whose effect on its numbers is its subject."""
+    from conftest import COMPILED_AS_FOR_USERS, LONG
+
+    names = {path.stem for path in Path(__file__).parent.glob("test_*.py")}
+    assert names >= {*COMPILED_AS_FOR_USERS, *LONG}
+
+
+def test_options_of_the_compiler_are_those_of_the_call_or_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dse.compiled, "XLA_OPTIONS", {"no_such_option": 1})
+    with pytest.raises(RuntimeError, match="no_such_option"):
+        jit(lambda x: x + 1.0)(1.0)
+    assert jit(lambda x: x + 2.0, compiler_options={})(1.0) == 3.0
