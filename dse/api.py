@@ -207,7 +207,7 @@ def search(
     *,
     shape: Any,
     trials: int,
-    sampler: str = "tpe",
+    sampler: str = "auto",
     seed: int = 0,
     objectives: Sequence[str] = ("latency_s",),
     **options: Any,
@@ -218,7 +218,8 @@ def search(
         kernel: as in `sweep`.
         shape: as in `sweep`; with `inner` a list of shapes too, whose latencies add up.
         trials: how many candidates.
-        sampler, seed: a name of `dse.search.samplers.SAMPLERS`; the same seed gives the same trials.
+        sampler, seed: a name of `dse.search.samplers.SAMPLERS`, or "auto": one by what is searched; the same
+            seed gives the same trials.
         objectives: one is minimised; of several the front is sought.
         options: of `dse.search.asked.search`: dtype, gpu, gpu_axes, space, preset, axes, top, first, limits,
             quantities, inner, batch, storage, study_name, reference, progress, and what refines the question.

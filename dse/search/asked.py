@@ -1,6 +1,7 @@
 """A search as users put it: names and texts in, a result out. `dse.search` is this function."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import islice, product
 from typing import Any
 
@@ -14,11 +15,13 @@ from ..job_of import make_job, restrictions
 from ..question import Question, ask
 from ..space import Space
 from .candidates import GpuAxis, search_space
+from .choice import AUTO
 from .first import first_schedules
 from .goals import GpuQuantity
 from .moves import ends
 from .record import SearchResult
 from .run import run_search
+from .unchanged import unchanged
 
 OfFile = Callable[[GpuFile], float]  # a quantity of a GPU
 CORNERS = 64
@@ -29,7 +32,7 @@ def search(
     *,
     shape: Any,
     trials: int,
-    sampler: str = "tpe",
+    sampler: str = AUTO,
     seed: int = 0,
     dtype: str = "bf16",
     gpu: str | GpuFile = "h200_sxm",
@@ -52,7 +55,8 @@ def search(
         kernel, dtype, gpu, space, preset, axes, top, progress: as in `dse.sweep`.
         shape: as in `dse.sweep`; with `inner` a list of shapes too, whose latencies add up.
         trials: how many candidates; with `storage` of all processes together, earlier ones included.
-        sampler, seed: a name of `dse.search.SAMPLERS`; the same seed gives the same trials.
+        sampler, seed: a name of `dse.search.SAMPLERS`, or "auto" (`dse.search.choice`); the same seed gives the same
+            trials.
         gpu_axes: numbers of the GPU to choose as well, named as in `load_gpu`'s overrides: (low, high),
             (low, high, "log") or a list, in numbers or factors: `{"l2_capacity_bytes": (3e7, "2x")}`. A GPU given by
             name or path only.
@@ -106,6 +110,7 @@ def search(
         problems=[one.problem for one in asked] if inner or len(asked) > 1 else (),
         progress=progress,
         spent=evaluations,
+        now=partial(unchanged, job, asked[0].gpu, list(choices), inner) if choices else None,
         **own,
     )
 

@@ -60,6 +60,10 @@ class Evaluator(Protocol):
         """Better costs of candidates, in the order of the first objective, where those told are bounds; else None."""
         ...
 
+    def unchanged(self, candidate: Candidates) -> Evaluated:
+        """What the GPU without the search's changes costs, which need not keep to limits."""
+        ...
+
 
 class BatchEvaluator:
     """Evaluates schedules, each on its GPU, in batches of one size; see `Evaluator`.
@@ -99,6 +103,10 @@ class BatchEvaluator:
     def confirmed(self, candidates: Candidates) -> Evaluated | None:
         """See `Evaluator`."""
         return None
+
+    def unchanged(self, candidate: Candidates) -> Evaluated:
+        """See `Evaluator`."""
+        return self(candidate)
 
     def _block(self, candidates: Candidates) -> dict[str, np.ndarray]:
         schedules = fields_of(self._job.space, candidates.digits)

@@ -48,6 +48,7 @@ class InnerEvaluator:
         goals: objectives and limits.
         machines: the GPUs.
         shortlist: whether a list of schedules stands for the space; see above.
+        more: records of GPUs outside of the ranges whose schedules are swept too.
 
     Attributes:
         model: the cost model.
@@ -68,12 +69,15 @@ class InnerEvaluator:
         goals: Goals,
         machines: Machines,
         shortlist: bool = False,
+        more: Sequence[Any] = (),
     ) -> None:
         self._job, self.problems, self._weights = job, list(problems), np.asarray(weights, float)
         self.model = job.model
         self._goals, self.machines = goals, machines
         self.records = [as_float32(problem.arrays()) for problem in problems]
-        self.schedules = fitting(job.space, problems, [any_sms(gpu) for gpu in corner_gpus(space, machines)])
+        self.schedules = fitting(
+            job.space, problems, [any_sms(gpu) for gpu in (*corner_gpus(space, machines), *more)]
+        )
         self._found: dict[bytes, list[dict[str, int]]] = {}
         self._list = None
         if shortlist:
@@ -94,6 +98,16 @@ class InnerEvaluator:
         place, spent = self._tune([gpus[at] for at in few])
         self._list.extend(place, spent)
         return self._evaluated(candidates, self._list.tune)
+
+    def unchanged(self, candidate: Candidates) -> Evaluated:
+        """See `Evaluator`: swept whatever its limits; with a shortlist, its schedules join the list."""
+        gpus = self.machines.records(candidate)
+        place, spent = self._tune(gpus)
+        if self._list:
+            self._list.extend(place, 0)
+        columns = self._costs(place, gpus) | self.machines.quantity_columns(candidate)
+        values, broken = self._goals.values(columns), self._goals.violations(columns)
+        return Evaluated(columns, values, broken, spent + place.size)
 
     def notes(self, evaluated: Evaluated) -> list[dict[str, Any]]:
         """See `Evaluator`: the schedules that were found, and what finding them took."""

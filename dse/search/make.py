@@ -15,6 +15,7 @@ from .evaluate import BatchEvaluator, Evaluator, fields_of
 from .goals import Goals
 from .machines import Machines
 from .samplers import SAMPLERS
+from .unchanged import Unchanged
 
 if TYPE_CHECKING:
     import optuna
@@ -32,6 +33,7 @@ class Task:
         sampler, seed: how candidates are drawn.
         problems, weights: of a trial, and how often each counts.
         inner: "sweep", "shortlist" or None, see `dse.search.inner`.
+        now: the GPU without what is searched.
     """
 
     job: SweepJob
@@ -43,6 +45,7 @@ class Task:
     problems: Sequence[Any]
     weights: Sequence[float]
     inner: str | None
+    now: Unchanged | None = None
 
     @property
     def question(self) -> dict[str, Any]:
@@ -83,7 +86,7 @@ def make_study(
 
     job = task.job
     named = name or f"{job.space.kernel} {job.problem_name or job.problem} on {job.gpu_name or 'a GPU'}"
-    return open_study(storage, named, task.question, len(task.goals.objectives), task.sampler, task.seed)
+    return open_study(storage, named, task.question, len(task.goals.objectives), task.seed)
 
 
 def make_evaluator(task: Task, size: int) -> Evaluator:
@@ -93,16 +96,21 @@ def make_evaluator(task: Task, size: int) -> Evaluator:
     from .inner import InnerEvaluator
 
     shortlist = task.inner == "shortlist"
-    return InnerEvaluator(task.job, task.problems, task.weights, task.space, task.goals, task.machines, shortlist)
+    more = task.machines.records(task.now.candidate(task.space)) if task.now else ()
+    own = task.job, task.problems, task.weights, task.space, task.goals, task.machines
+    return InnerEvaluator(*own, shortlist, more)
 
 
 def make_keeper(task: Task, evaluator: Any, study: "optuna.Study | None", seed: int) -> tuple[Any, Any]:
     """The searcher with its study (`dse.search.keeper`), and a searcher of this package itself, else None."""
     from .keeper import OptunaKeeper, OwnKeeper
     from .optuna import new_study
+    from .samplers import optuna_sampler
 
     space, goals, objectives = task.space, task.goals, len(task.goals.objectives)
     if SAMPLERS[task.sampler].optuna:
+        if study is not None:
+            study.sampler = optuna_sampler(task.sampler, seed)
         own = study or new_study(objectives, task.sampler, seed)
         return OptunaKeeper(space, own, goals.constraints, study is not None), None
     searcher = _own_searcher(task, evaluator, seed)

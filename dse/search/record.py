@@ -1,7 +1,7 @@
 """What a search has tried so far: where it stands, and at the end its result."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from ..front import non_dominated
 from ..job import SweepJob
 from ..progress import Snapshot
 from .candidates import Candidates
+from .choice import Choice
 from .evaluate import Evaluated, Evaluator
 from .goals import PREFIX, Goals
 from .quality import Quality, Reference, share_of_box
@@ -33,6 +34,11 @@ class SearchResult:
         best: the trials that are allowed, by the first objective, at most `job.top`, each choice once.
         front: the trials that are allowed and that no other dominates, by the objectives, each choice once.
         sampler, seed: how candidates were drawn.
+        choice: who named the sampler, and why.
+        in_file, others: of the trials, those that a file held before, and those that other processes added meanwhile.
+        now: of the GPU without what is searched, latency, objectives and what limits are on, name -> number, NaN where
+            it runs nothing; None: that was not asked, or is not known.
+        now_how: in words, with which schedule.
         feasible: how many trials can run and keep to the limits.
         evaluations: of the model, those of inner sweeps and derivatives included.
         seconds: wall time.
@@ -58,6 +64,11 @@ class SearchResult:
     make_study: Callable[[], Any]
     quality: Quality | None = None
     compared: str = ""
+    choice: Choice = Choice("")
+    in_file: int = 0
+    others: int = 0
+    now: Mapping[str, float] | None = None
+    now_how: str = ""
 
     @cached_property
     def study(self) -> Any:

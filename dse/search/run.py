@@ -2,7 +2,8 @@
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
@@ -13,6 +14,7 @@ from ..job import SweepJob
 from ..platform import configure_jax
 from ..progress import Progress, reporter
 from .candidates import Candidates, SearchSpace, gpu_fields, search_space
+from .choice import AUTO, choice_of
 from .evaluate import Evaluated, Evaluator
 from .goals import Goals, GpuQuantity, make_goals
 from .machines import Machines, MakeGpu
@@ -20,16 +22,17 @@ from .make import Task, make_evaluator, make_keeper, make_study
 from .quality import Reference, quality_of, run_reference, swept_reference, why_not_compared
 from .record import Record, SearchResult
 from .samplers import SAMPLERS, check_sampler
+from .unchanged import Unchanged, costs_of
 
 BATCH = 32
 INNER_BATCH = 8
-AUTO = "auto"
+SWEPT = "auto"  # the exhaustive answer, where it is affordable
 
 
 def run_search(
     job: SweepJob,
     trials: int,
-    sampler: str = "tpe",
+    sampler: str = AUTO,
     seed: int = 0,
     *,
     gpu: Mapping[str, Any] | None = None,
@@ -47,6 +50,7 @@ def run_search(
     study_name: str | None = None,
     reference: str | os.PathLike[str] | Reference | None = None,
     spent: int = 0,
+    now: Callable[[], Unchanged | None] | None = None,
 ) -> SearchResult:
     """Tries `trials` candidates and returns them with the best and the front among them.
 
@@ -57,7 +61,8 @@ def run_search(
         job: problem, GPU, space and objectives; its range is not used. With one objective the search minimises it, with
             several it seeks their front.
         trials: the budget; with `storage` of all processes together, earlier ones included.
-        sampler: a name of `dse.search.SAMPLERS`.
+        sampler: a name of `dse.search.SAMPLERS`, or "auto": `dse.search.choice`; a file's trials go on with the sampler
+            that drew them.
         seed: of the sampler.
         gpu: numbers of the GPU to choose as well, name -> (low, high), (low, high, "log") or a list of choices. Names
             are fields of the model's GPU record, e.g. "l2_capacity_bytes".
@@ -78,6 +83,7 @@ def run_search(
         reference: the exhaustive answer to compare with: "auto" (a sweep, where that takes a second), a folder of a
             finished sweep, or a `Reference`; None: none.
         spent: evaluations that finding `first` took, to be counted with the search's.
+        now: finds the GPU without what is searched, to compare with: the first trial where the ranges hold it.
 
     Raises:
         UserError: a budget or batch below 1, a seed out of range, an unknown sampler, objective or GPU field, a range
@@ -95,22 +101,37 @@ def run_search(
     goals = make_goals(job.objectives if objectives is None else objectives, quantities, limits or {}, axes, len(own))
     if inner:
         space = SearchSpace(None, space.gpu)
-    check_sampler(sampler, space, len(goals.objectives))
+    choice = choice_of(sampler, inner)
+    check_sampler(choice.sampler, space, len(goals.objectives))
     configure_jax()
     machines = Machines(job.gpu, make_gpu, goals.used)
-    task = Task(job, space, goals, machines, sampler, seed, own, counts, inner)
+    as_it_is = now() if now else None
+    task = Task(job, space, goals, machines, choice.sampler, seed, own, counts, inner, as_it_is)
     study, own_seed = make_study(task, storage, study_name)
+    if study is not None:
+        from .storage import kept_choice
+
+        choice = kept_choice(study, choice)
+        check_sampler(choice.sampler, space, len(goals.objectives))
+        task = replace(task, sampler=choice.sampler)
     compared, exhaustive = _reference(reference, job, goals, axes)
     size = min(batch or (INNER_BATCH if inner else BATCH), trials)
     evaluator = make_evaluator(task, size)
     keeper, searcher = make_keeper(task, evaluator, study, own_seed)
     record = Record(job, goals, trials, exhaustive)
-    record.evaluations = spent
+    record.evaluations = spent + (as_it_is.evaluations if as_it_is else 0)
     report = reporter(progress)
-    keeper.begin(_first_parameters(job, space, first))
+    known = _first_parameters(job, space, first)
+    keeper.begin([*as_it_is.trial(space), *known] if as_it_is else known)
     incomplete = False
+    costs_now: dict[str, float] | None = None
+    in_file = others = 0
     try:
-        _take_in(keeper, evaluator, record, sampler)
+        if as_it_is:
+            measured = evaluator.unchanged(as_it_is.candidate(space))
+            record.evaluations += measured.evaluations
+            costs_now = costs_of(goals, measured.columns)
+        in_file = _take_in(keeper, evaluator, record, choice.sampler)
         while record.done < trials:
             began = time.perf_counter()
             candidates = keeper.ask(min(size, trials - record.done))
@@ -118,9 +139,9 @@ def run_search(
             evaluated = evaluator(candidates)
             record.add(candidates, evaluated)
             began = time.perf_counter()
-            keeper.tell(_told(evaluated, record, sampler), evaluated.violations, evaluator.notes(evaluated))
+            keeper.tell(_told(evaluated, record, choice.sampler), evaluated.violations, evaluator.notes(evaluated))
             record.asking_s += time.perf_counter() - began
-            _take_in(keeper, evaluator, record, sampler)
+            others += _take_in(keeper, evaluator, record, choice.sampler)
             report(record.snapshot())
     except KeyboardInterrupt:
         keeper.abandon()
@@ -136,8 +157,13 @@ def run_search(
     quality = quality_of(exhaustive, values, np.asarray((broken <= 0).all(axis=1))) if exhaustive else None
     return record.result(
         evaluator,
-        sampler=sampler,
+        sampler=choice.sampler,
+        choice=choice,
         seed=seed,
+        in_file=in_file,
+        others=others,
+        now=costs_now,
+        now_how=as_it_is.how if as_it_is else "",
         incomplete=incomplete,
         make_study=lambda: keeper.study(candidates, *costs),
         quality=quality,
@@ -168,7 +194,7 @@ def _check_inner(inner: str | None, space: SearchSpace, problems: Sequence[Any],
 def _reference(wanted: Any, job: SweepJob, goals: Goals, axes: Sequence[str]) -> tuple[str, Reference | None]:
     if wanted is None or isinstance(wanted, Reference):
         return "not compared", wanted
-    if wanted != AUTO:
+    if wanted != SWEPT:
         if axes:
             raise UserError(
                 f"--reference {wanted} is of one GPU, but GPU numbers are searched: leave one of the two out"
@@ -184,15 +210,16 @@ def _first_parameters(job: SweepJob, space: SearchSpace, first: Sequence[int]) -
     return [schedule_parameters(space.schedules, job.space.digits(index)) for index in first]
 
 
-def _take_in(keeper: Any, evaluator: Evaluator, record: Record, sampler: str) -> None:
-    """Trials of a file that this process has not seen."""
+def _take_in(keeper: Any, evaluator: Evaluator, record: Record, sampler: str) -> int:
+    """Trials of a file that this process has not seen, and how many they are."""
     found = keeper.others()
     if found is None:
-        return
+        return 0
     candidates, notes = found
     evaluated = evaluator.recalled(candidates, notes)
     record.add(candidates, evaluated)
     keeper.learn(candidates, _told(evaluated, record, sampler), evaluated.violations)
+    return len(candidates)
 
 
 def _told(evaluated: Evaluated, record: Record, sampler: str) -> np.ndarray:

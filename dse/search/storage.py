@@ -20,10 +20,12 @@ from optuna.study import StudyDirection
 
 from ..content.files import home_expanded
 from ..errors import UserError
+from .choice import CHOSEN, Choice, stored_choice
 from .optuna import quiet
-from .samplers import SAMPLERS, optuna_sampler
+from .samplers import SAMPLERS
 
 QUESTION = "question"
+SAMPLER = "sampler"
 SESSION = "session "
 STALE_LOCK_S = 5  # a process that was killed while it wrote leaves its lock behind
 
@@ -33,7 +35,6 @@ def open_study(
     name: str,
     question: Mapping[str, Any],
     objectives: int,
-    sampler: str,
     seed: int,
 ) -> tuple[optuna.Study, int]:
     """The study of this name in a journal file, made where it is not there.
@@ -43,7 +44,7 @@ def open_study(
         name: of the study.
         question: what is asked, label -> text or number; a study that has another is refused.
         objectives: how many are minimised.
-        sampler, seed: how candidates are drawn.
+        seed: how candidates are drawn.
 
     Returns:
         the study, and the seed of this process: the given one for the first that opens it, others for those after it.
@@ -73,9 +74,18 @@ def open_study(
         ) from None
     ordinal = _register(study)
     seed = seed if ordinal == 0 else int(np.random.SeedSequence([seed, ordinal]).generate_state(1)[0])
-    if SAMPLERS[sampler].optuna:
-        study.sampler = optuna_sampler(sampler, seed)
     return study, seed
+
+
+def kept_choice(study: optuna.Study, choice: Choice) -> Choice:
+    """The sampler that goes on with a study: the one that is named, else the one that its trials were drawn by. The
+    study keeps its name."""
+    before = study.user_attrs.get(SAMPLER)
+    if choice.by == CHOSEN and before in SAMPLERS and before != choice.sampler:
+        return stored_choice(before)
+    if before != choice.sampler:
+        study.set_user_attr(SAMPLER, choice.sampler)
+    return choice
 
 
 def differing(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
