@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import warnings
+from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # as dse does, which tests of the model do not import
 
@@ -63,9 +64,20 @@ def start_ray(ray):
 @pytest.fixture(autouse=True, scope="module")
 def compiler(request: pytest.FixtureRequest):
     """`dse` compiles quickly, to slow code, except in files whose subject is what its code computes, to the bit."""
+    compile_with({} if request.module.__name__ in COMPILED_AS_FOR_USERS else QUICK)
+
+
+@pytest.fixture
+def compiled_as_for_users(compiler: None):
+    """For one test of a file: one that evaluates so much that slow code takes longer than compiling."""
+    compile_with({})
+    yield
+    compile_with(QUICK)
+
+
+def compile_with(options: dict[str, Any]):
     from dse import compiled
 
-    options = {} if request.module.__name__ in COMPILED_AS_FOR_USERS else QUICK
     if options != compiled.XLA_OPTIONS:
         compiled.XLA_OPTIONS.clear()
         compiled.XLA_OPTIONS.update(options)

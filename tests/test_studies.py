@@ -95,6 +95,7 @@ def test_a_shape_that_nothing_runs_is_named(capsys, tmp_path) -> None:
     assert "no schedule of the space can run 33x3001x700 on h200_sxm: widen the space or its preset" in err
 
 
+@pytest.mark.usefixtures("compiled_as_for_users")
 def test_a_change_that_happened(capsys, tmp_path) -> None:
     code, out, err = answer(capsys, "study", "h100_to_h200", "--out", str(tmp_path / "back"))
     assert code == 0
