@@ -7,12 +7,14 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol, TextIO, TypeAlias
 
 from .errors import unknown
+from .pace import Pace
 
 LINE_INTERVAL_S = 2.0
+HEARTBEAT_S = 60.0  # between lines while nothing changes
 MODES = ("auto", "bar", "lines", "json", "none")
 
 
@@ -21,17 +23,18 @@ class Snapshot:
     """Where a piece of work stands.
 
     Attributes:
-        done, total: candidates (or trials).
+        done, total: candidates (or trials); `done` may pass `total` where several processes share a search.
         seconds: since this run began.
-        rate: a second, in this run.
+        rate: a second; what `reporter` passes on is that of the last 10 s, without compilation (`dse.pace`), and at the
+            end the mean. 0: not known yet.
         best: best value of `best_name` so far; None: none yet.
         best_name: what is ranked, e.g. "latency_s".
         front: rows on the front so far; None: no front is kept.
         finished: the last snapshot of the run.
         hypervolume: of the front so far, as a share of the box between zero and a reference point that stays what it is
             while the run goes on (`dse.front_measures.GrowingHypervolume`), 0 to 1; None: not measured.
-        phase: of work that goes over its candidates in several ways, which of them this is, e.g. "bounding"; None:
-            there is but one.
+        phase: what is being done: "bounding", then "compiling" until the first chunk is done, then "evaluating"; None:
+            the only thing there is to do.
     """
 
     done: int
@@ -46,9 +49,14 @@ class Snapshot:
     phase: str | None = None
 
     @property
+    def share(self) -> float:
+        """Done of the total, 0 to 1."""
+        return min(self.done / max(self.total, 1), 1.0)
+
+    @property
     def eta_s(self) -> float | None:
-        """Seconds to go at this rate; None where nothing was done yet."""
-        return (self.total - self.done) / self.rate if self.rate > 0 else None
+        """Seconds to go at this rate, never negative; None where the rate is not known."""
+        return max(self.total - self.done, 0) / self.rate if self.rate > 0 else None
 
 
 class Reporter(Protocol):
@@ -64,10 +72,31 @@ Progress: TypeAlias = Callable[[Snapshot], None] | bool | None
 
 def reporter(progress: Progress) -> Reporter:
     """A reporter from the `progress` argument of a public function: None or False is silent, True chooses by terminal,
-    and a callable is called with every snapshot."""
-    if callable(progress):
+    and a callable is called with every snapshot; the rate is that of the last seconds."""
+    if not progress or progress is _silent:
+        return _silent
+    if isinstance(progress, Paced):
         return progress
-    return make_reporter("auto" if progress else "none")
+    return Paced(progress if callable(progress) else make_reporter("auto"))
+
+
+class Paced:
+    """Passes snapshots on with the rate of the last seconds (`dse.pace`) in place of the mean since the start.
+
+    Args:
+        report: who gets them.
+    """
+
+    def __init__(self, report: Callable[[Snapshot], None]) -> None:
+        self._report = report
+        self._pace = Pace()
+
+    def __call__(self, snapshot: Snapshot) -> None:
+        rate = self._pace.rate(snapshot.done, snapshot.seconds)
+        if snapshot.finished:
+            rate = self._pace.mean() or snapshot.rate
+            self._pace = Pace()
+        self._report(replace(snapshot, rate=rate))
 
 
 def is_silent(report: Reporter) -> bool:
@@ -101,13 +130,32 @@ def make_reporter(mode: str, stream: TextIO | None = None) -> Reporter:
 
 def describe(snapshot: Snapshot) -> str:
     """A snapshot in one line."""
-    share = 100 * snapshot.done / max(snapshot.total, 1)
-    compiling = snapshot.rate == 0 and not snapshot.finished  # no chunk is done yet
-    pace = "compiling" if compiling else format_rate(snapshot.rate)
-    phase = f"{snapshot.phase}: " if snapshot.phase else ""
-    parts = [f"{phase}{snapshot.done:,} of {snapshot.total:,} ({share:.1f} %)", pace]
+    return ", ".join(
+        [f"{_phase(snapshot)}{snapshot.done:,} of {snapshot.total:,} ({_percent(snapshot)})", *_rest(snapshot)]
+    )
+
+
+def descriptions(snapshot: Snapshot) -> list[str]:
+    """The same, said ever shorter for a narrow terminal: without counts, then without words that can be spared."""
+    brief = ", ".join([f"{_phase(snapshot)}{_percent(snapshot)}", *_rest(snapshot)])
+    quantity = f"best {snapshot.best_name.removesuffix('_s')} "
+    return [describe(snapshot), brief, brief.replace(quantity, "best ").replace("hypervolume", "HV")]
+
+
+def _phase(snapshot: Snapshot) -> str:
+    waiting = snapshot.done == 0 and snapshot.rate == 0 and not snapshot.finished  # for the first chunk
+    phase = snapshot.phase or ("compiling" if waiting else None)
+    return f"{phase}: " if phase else ""
+
+
+def _percent(snapshot: Snapshot) -> str:
+    return f"{100.0 if snapshot.share >= 1.0 else min(100 * snapshot.share, 99.9):.1f} %"
+
+
+def _rest(snapshot: Snapshot) -> list[str]:
+    parts = [format_rate(snapshot.rate)] if snapshot.rate > 0 else []
     eta = snapshot.eta_s
-    if eta is not None and not snapshot.finished:
+    if eta is not None and not snapshot.finished and snapshot.done < snapshot.total:
         parts.append(f"{format_duration(eta)} to go")
     if snapshot.best is not None:
         parts.append(f"best {format_quantity(snapshot.best_name, snapshot.best)}")
@@ -115,7 +163,7 @@ def describe(snapshot: Snapshot) -> str:
         parts.append(f"front {snapshot.front:,}")
     if snapshot.hypervolume is not None:
         parts.append(f"hypervolume {100 * snapshot.hypervolume:.2f} %")
-    return ", ".join(parts)
+    return parts
 
 
 def format_rate(rate: float) -> str:
@@ -145,19 +193,25 @@ def format_quantity(name: str, value: float) -> str:
 
 
 class LineReporter:
-    """A plain line at most every 2 s, and one at the end of work that took longer."""
+    """A plain line at most every 2 s, at most once a minute while nothing gets done, and one at the end of work that
+    took longer."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._last = time.monotonic()
-        self._shown = False
+        self._shown: tuple[Any, ...] | None = None  # what the last line said is done
+        self._text = ""
 
     def __call__(self, snapshot: Snapshot) -> None:
-        now = time.monotonic()
-        if now - self._last < LINE_INTERVAL_S and not (snapshot.finished and self._shown):
-            return
-        self._last, self._shown = now, True
-        tell(self._stream, describe(snapshot))
+        now, text = time.monotonic(), describe(snapshot)
+        state = (snapshot.phase, snapshot.done, snapshot.total)
+        if snapshot.finished and self._shown:
+            due = text != self._text
+        else:
+            due = now - self._last >= (HEARTBEAT_S if state == self._shown else LINE_INTERVAL_S)
+        if due:
+            self._last, self._shown, self._text = now, state, text
+            tell(self._stream, text)
 
 
 class JsonReporter:
@@ -214,25 +268,14 @@ class BarReporter:
 
     def _draw(self, snapshot: Snapshot) -> None:
         if self._bar is None:
-            self._bar, self._task = _rich_bar(self._stream)
+            from .progress_bar import rich_bar
+
+            self._bar, self._task = rich_bar(self._stream, lambda: silence(self._stream))
             self._bar.start()
-        self._bar.update(self._task, completed=snapshot.done, total=snapshot.total, text=describe(snapshot))
+        self._bar.update(self._task, share=snapshot.share, texts=descriptions(snapshot))
         if snapshot.finished:
             self._bar.stop()
             self._bar = None
-
-
-def _rich_bar(stream: TextIO) -> tuple[Any, Any]:
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn
-    from rich.progress import Progress as Bar
-
-    class Patient(Console):
-        def on_broken_pipe(self) -> None:  # Rich would end the process, and its standard output first
-            silence(stream)
-
-    bar = Bar(BarColumn(bar_width=20), TextColumn("{task.fields[text]}"), console=Patient(file=stream), transient=True)
-    return bar, bar.add_task("", total=None, text="starting")
 
 
 def _silent(snapshot: Snapshot) -> None:

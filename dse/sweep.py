@@ -135,7 +135,7 @@ def _going_on(job: SweepJob, folder: "RunFolder") -> str:
 
 class _Clock:
     def __init__(self, job: SweepJob, done: SweepState, report: Reporter, folder: "RunFolder | None") -> None:
-        self._job, self._done, self._report, self._folder = job, done.settled, report, folder
+        self._job, self._done, self._report, self._folder = job, done.evaluated, report, folder
         self._began = time.perf_counter()
         self._next_save = self._began + CHECKPOINT_S
         self._state = self._saved = done
@@ -159,25 +159,27 @@ class _Clock:
 
     def finish(self, state: SweepState) -> float:
         seconds = time.perf_counter() - self._began
-        complete = not state.missing(self._job.start, self._job.end)
-        self._report(replace(self._snapshot(state, seconds, complete), finished=True))
+        self._report(self._snapshot(state, seconds, finished=True))
         return seconds
 
     def close(self) -> None:
         """Waits for what runs beside the sweep."""
         self._growth.close()
 
-    def _snapshot(self, state: SweepState, seconds: float, complete: bool = False) -> Snapshot:
+    def _snapshot(self, state: SweepState, seconds: float, finished: bool = False) -> Snapshot:
+        complete = finished and not state.missing(self._job.start, self._job.end)
+        compiling = state.evaluated == self._done and not finished  # no chunk is done yet
         return Snapshot(
-            done=state.settled,
-            total=self._job.candidates,
+            done=state.evaluated,
+            total=self._job.candidates - state.skipped,
             seconds=seconds,
-            rate=(state.settled - self._done) / max(seconds, 1e-9),
+            rate=(state.evaluated - self._done) / max(seconds, 1e-9),
             best=float(state.top.values[0]) if len(state.top.values) else None,
             best_name=self._job.rank_by,
-            front=len(state.front.positions),
+            front=len(state.front.positions) if state.evaluated else None,
+            finished=finished,
             hypervolume=self._growth.hypervolume(state.front, at_once=complete),
-            phase="evaluating" if self._job.prune else None,
+            phase="compiling" if compiling else "evaluating" if self._job.prune else None,
         )
 
 

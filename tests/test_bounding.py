@@ -66,13 +66,17 @@ def test_a_part_of_the_space() -> None:
     assert pruned.skipped + pruned.evaluated == 200 * length
 
 
-def test_progress_tells_bounding_from_evaluating() -> None:
+def test_progress_tells_bounding_from_compiling_and_evaluating() -> None:
     seen = []
     job = make_job(ask("4096x4096x4096"), axes=NARROW, objectives=PAIRS, chunk_lanes=256, prune=True)
-    run_sweep(job, progress=seen.append)
+    result = run_sweep(job, progress=seen.append)
     assert [at.phase for at in seen if at.finished] == ["bounding", "evaluating"]
     assert [at.phase for at in seen] == sorted(at.phase for at in seen)
-    assert {(at.done, at.total) for at in seen if at.finished} == {(job.candidates, job.candidates)}
+    left = result.evaluated
+    assert left < job.candidates
+    assert [(at.done, at.total) for at in seen if at.finished] == [(job.candidates, job.candidates), (left, left)]
+    waiting = [at for at in seen if at.phase == "compiling"]
+    assert {(at.done, at.total, at.rate, at.eta_s, at.front) for at in waiting} <= {(0, left, 0.0, None, None)}
 
 
 def test_ranges_and_what_is_skipped_make_up_the_job() -> None:

@@ -8,14 +8,18 @@ import os
 
 import pytest
 from cli_run import SHAPE, TINY, answer
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dse import progress
 from dse.cli import COMMANDS
 from dse.cli.options import add_output, progress_mode, progress_of, say_of
 from dse.errors import UserError
+from dse.pace import Pace
 from dse.progress import (
     Snapshot,
     describe,
+    descriptions,
     format_duration,
     format_quantity,
     format_rate,
@@ -23,6 +27,7 @@ from dse.progress import (
     make_reporter,
     reporter,
 )
+from dse.progress_bar import fitted
 
 SWEEP = ("sweep", "gemm", "--shape", SHAPE, *TINY)
 
@@ -41,9 +46,11 @@ def test_a_line_says_rate_time_to_go_best_and_front():
     snapshot = Snapshot(25_000_000, 100_000_000, 1.0, 2.5e7, 1.2345e-3, "latency_s", 17)
     text = "25,000,000 of 100,000,000 (25.0 %), 25.0 M/s, 3 s to go, best latency 1.234 ms, front 17"
     assert describe(snapshot) == text
-    assert describe(Snapshot(0, 1000, 1.0, 0.0, None, "latency_s", 0)) == "0 of 1,000 (0.0 %), compiling, front 0"
-    assert describe(Snapshot(0, 1000, 1.0, 0.0, None, "latency_s", None)) == "0 of 1,000 (0.0 %), compiling"
-    assert "compiling" not in describe(Snapshot(1000, 1000, 1.0, 0.0, None, "latency_s", 0, finished=True))
+    assert describe(Snapshot(0, 1000, 1.0, 0.0, None, "latency_s", 0)) == "compiling: 0 of 1,000 (0.0 %), front 0"
+    assert describe(Snapshot(0, 1000, 1.0, 0.0, None, "latency_s", None)) == "compiling: 0 of 1,000 (0.0 %)"
+    bounding = Snapshot(0, 1000, 1.0, 0.0, None, "latency_s", None, phase="bounding")
+    assert describe(bounding) == "bounding: 0 of 1,000 (0.0 %)"
+    assert describe(dataclasses.replace(DONE, rate=0.0)) == "1,000 of 1,000 (100.0 %), best latency 1.2 ms, front 20"
     assert "to go" not in describe(DONE)
     assert "best" not in describe(Snapshot(0, 10, 0.0, 0.0, None, "latency_s", 0))
 
@@ -74,6 +81,28 @@ def test_lines_come_at_most_every_two_seconds_and_short_work_prints_none(clock):
     short = io.StringIO()
     make_reporter("lines", short)(DONE)
     assert short.getvalue() == ""
+
+
+def test_a_line_that_says_nothing_new_comes_once_a_minute(clock):
+    stream = io.StringIO()
+    lines = make_reporter("lines", stream)
+    for _ in range(1300):  # 130 s in which the rate sinks and nothing gets done
+        clock[0] += 0.1
+        lines(dataclasses.replace(HALF, rate=1e9 / (clock[0] - 100.0)))
+    assert stream.getvalue().count("\n") == 3
+    lines(dataclasses.replace(HALF, done=600))
+    assert stream.getvalue().count("\n") == 4
+    for _ in range(3):
+        lines(DONE)
+    assert stream.getvalue().count("\n") == 5
+
+
+def test_more_than_all_is_all_and_takes_no_negative_time():
+    shared = dataclasses.replace(HALF, done=70, total=64)  # trials of a study that two processes share
+    assert (shared.share, shared.eta_s) == (1.0, 0.0)
+    assert describe(shared).startswith("70 of 64 (100.0 %), 25.0 M/s, best")
+    nearly = dataclasses.replace(HALF, done=99_999, total=100_000)
+    assert describe(nearly).startswith("99,999 of 100,000 (99.9 %), ")
 
 
 def test_json_events_are_one_object_a_line(clock):
@@ -192,8 +221,60 @@ def test_a_bar_on_a_terminal():
     bar(HALF)
     bar(DONE)
     bar(dataclasses.replace(DONE, phase="evaluating"))
-    assert "1,000 of 1,000 (100.0 %), 25.0 M/s" in stream.getvalue()
+    assert "━━━━━━━━━━ 1,000 of 1,000 (100.0 %), 25.0 M/s" in stream.getvalue()
     assert "evaluating: 1,000 of 1,000" in stream.getvalue()
+
+
+def test_on_a_narrow_terminal_the_bar_goes_first_then_counts_then_words():
+    snapshot = Snapshot(12_582_912, 30_965_760, 9.0, 2.49e7, 1.764e-4, "latency_s", 412, False, 0.5366, "evaluating")
+    texts = descriptions(snapshot)
+    assert texts[0] == describe(snapshot)
+    assert fitted(0.4, texts, len(texts[0]) + 11) == f"━━━━────── {texts[0]}"
+    assert fitted(0.4, texts, len(texts[0]) + 4) == f"━── {texts[0]}"
+    assert fitted(0.4, texts, len(texts[0])) == texts[0]
+    last = "evaluating: 40.6 %, 24.9 M/s, 1 s to go, best 176.4 us, front 412, HV 53.66 %"
+    assert fitted(0.4, texts, 80, ("=", "-")) == last
+    assert fitted(0.4, texts, 20) == last[:20]
+
+
+def test_the_rate_is_of_the_last_ten_seconds_and_does_not_count_compilation():
+    pace = Pace()
+    assert [pace.rate(0, second) for second in (0.0, 30.0)] == [0.0, 0.0]
+    assert pace.rate(100, 60.0) == 0.0  # the first chunk: nobody knows how long it took beside compilation
+    assert pace.rate(300, 62.0) == 100.0
+    for second in range(63, 80):
+        rate = pace.rate(300 + 10 * (second - 62), second)
+    assert rate == 10.0
+    assert pace.mean() == pytest.approx(370 / 19)
+    waits = [pace.rate(470, second) for second in (80.0, 90.0, 120.0)]
+    assert waits == sorted(waits, reverse=True)
+    assert waits[-1] > 0.0
+    assert pace.rate(0, 121.0) == 0.0  # other work
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.floats(0.01, 30.0)), min_size=1, max_size=40))
+def test_the_rate_equals_that_of_all_observations_looked_through(steps):
+    pace, done, seconds, progress = Pace(), 0, 0.0, []
+    pace.rate(0, 0.0)
+    for more, took in steps:
+        done, seconds = done + more, seconds + took
+        progress += [(seconds, done)] if more else []
+        found = pace.rate(done, seconds)
+        old = [at for at in progress[:-1] if at[0] <= seconds - 10.0] or progress[:1]
+        assert found == ((done - old[-1][1]) / (seconds - old[-1][0]) if len(progress) > 1 else 0.0)
+
+
+def test_work_passes_its_rate_on_as_it_is_now():
+    seen = []
+    report = reporter(seen.append)
+    assert reporter(report) is report
+    for done, seconds in ((0, 20.0), (10, 40.0), (20, 41.0), (30, 42.0)):
+        report(Snapshot(done, 40, seconds, done / seconds, None, "latency_s", None))
+    report(Snapshot(40, 40, 43.0, 40 / 43, None, "latency_s", None, finished=True))
+    assert [at.rate for at in seen] == [0.0, 0.0, 10.0, 10.0, 10.0]
+    assert [at.eta_s for at in seen] == [None, None, 2.0, 1.0, 0.0]
+    report(Snapshot(40, 40, 5.0, 8.0, None, "latency_s", None, finished=True))  # other work, seen at its end alone
+    assert seen[-1].rate == 8.0
 
 
 @pytest.mark.parametrize("mode", ["lines", "json", "bar"])
@@ -214,4 +295,4 @@ def test_silent_unless_asked(capsys):
     assert capsys.readouterr() == ("", "")
     seen = []
     reporter(seen.append)(HALF)
-    assert seen == [HALF]
+    assert seen == [dataclasses.replace(HALF, rate=0.0)]
