@@ -19,9 +19,9 @@ settings.load_profile("tilesweep")
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a job in the background; what it starts inherits it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-COMPILED_AS_FOR_USERS = {  # rounding, bounds and equal bits, also of other processes
-    "test_batch", "test_bounding", "test_executors", "test_prune", "test_ray_cluster", "test_resume", "test_sweep",
-    "test_tuning",
+COMPILED_AS_FOR_USERS = {  # rounding, bounds and equal bits, also of other processes; a fit of thousands of steps
+    "test_batch", "test_bounding", "test_calibrate_fit", "test_executors", "test_prune", "test_ray_cluster",
+    "test_resume", "test_sweep", "test_tuning",
 }  # fmt: skip
 LONG = (  # first, so that no worker waits long for the other's last file
     "test_tuning", "test_elasticities", "test_fused_gemm", "test_target", "test_what_if", "test_gemm_chain_laws",
