@@ -1,16 +1,20 @@
-"""How far the runs in a folder are, read from their files alone: nothing is imported that a sweep needs."""
+"""How far the runs and batches in a folder are, read from their files alone."""
 
+import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from .batch_status import BatchStatus, batch_status
 from .content.files import home_expanded
 from .errors import UserError
 from .provenance import SCHEMA_VERSION
 from .run_files import (
+    BATCH_FILE,
     PARTS,
     RUN_FILE,
     STATE_FILE,
@@ -19,11 +23,11 @@ from .run_files import (
     is_whole_parquet,
     read_json,
     read_state,
-    refuse_batch,
     writer_of,
 )
 from .state import Range, SweepState
 
+LONGEST_LINE = 2**20  # of a journal that is looked at
 FILES_OF_FINISHED = ("top.parquet", "front.parquet")
 
 
@@ -37,6 +41,7 @@ class RunStatus:
         what: kernel, problem, gpu, space, keep: what it is of, as far as known.
         candidates: to be evaluated; None: not known.
         done: of these, how many are covered.
+        skipped: of those done, how many were not evaluated because their lower bounds say that they cannot win.
         missing: the ranges of the index that are not, ascending.
         best: the least value of `rank_by` so far; None: none yet.
         rank_by: what is ranked.
@@ -54,6 +59,7 @@ class RunStatus:
     what: Mapping[str, Any] = field(default_factory=dict)
     candidates: int | None = None
     done: int = 0
+    skipped: int = 0
     missing: tuple[Range, ...] = ()
     best: float | None = None
     rank_by: str = "latency_s"
@@ -71,22 +77,38 @@ class RunStatus:
         return self.done / self.candidates if self.candidates else None
 
 
-def run_status(path: str | os.PathLike[str]) -> list[RunStatus]:
-    """The status of the run in a folder, or of every run in the folders below it, in the order of their names.
+def run_status(path: str | os.PathLike[str]) -> list[RunStatus | BatchStatus]:
+    """The status of the run or the batch in a folder, or of all in the folders below it, in the order of their names.
 
     Raises:
-        UserError: there is no such folder, or no run in it.
+        UserError: there is no such folder, or nothing in it; or it is a file, such as the journal of a search.
     """
     where = home_expanded(path)
+    if where.is_file():
+        raise UserError(_about_file(where))
     if not where.is_dir():
-        raise UserError(f"no folder {where}: give one that dse sweep wrote (its last lines name it)")
-    refuse_batch(where)
+        raise UserError(f"no folder {where}: give one that dse sweep or dse batch wrote (its last lines name it)")
+    if (where / BATCH_FILE).exists():
+        return [batch_status(where)]
     if _holds_a_run(where):
         return [_status(where)]
-    runs = sorted({file.parent for name in (RUN_FILE, STATE_FILE) for file in where.rglob(name)})
-    if not runs:
-        raise UserError(f"{where} holds no run, nor do the folders in it: give one that dse sweep wrote with --out")
-    return [_status(run) for run in runs]
+    found = sorted({file.parent for name in (RUN_FILE, STATE_FILE, BATCH_FILE) for file in where.rglob(name)})
+    if not found:
+        raise UserError(
+            f"{where} holds no run and no batch, nor do the folders in it: give one that dse sweep or dse batch wrote "
+            "with --out"
+        )
+    return [batch_status(one) if (one / BATCH_FILE).exists() else _status(one) for one in found]
+
+
+def _about_file(file: Path) -> str:
+    with suppress(OSError, ValueError, TypeError, RecursionError), open(file, "rb") as held:
+        if "op_code" in json.loads(held.readline(LONGEST_LINE)):  # of an Optuna journal
+            return (
+                f"{file} is the journal of a search, no folder: optuna-dashboard and optuna.visualization show its "
+                f"trials, and the dse search command with --storage {file} goes on with it"
+            )
+    return f"{file} is a file: give the folder of a run or a batch"
 
 
 def _holds_a_run(folder: Path) -> bool:
@@ -127,6 +149,7 @@ def _status(folder: Path) -> RunStatus:
         what=_what(run, made),
         candidates=stop - start if known else None,
         done=stop - start - sum(end - begin for begin, end in missing) if known else state.evaluated if state else 0,
+        skipped=state.skipped if state else 0,
         missing=missing,
         best=float(state.top.values[0]) if state and len(state.top.values) else None,
         rank_by=str(run.get("rank_by", "latency_s")),

@@ -12,7 +12,7 @@ from ray_runs import SlowKernel
 
 from dse.cli import main
 from dse.errors import UserError
-from dse.run_files import claimed
+from dse.run_files import claimed, read_state
 from dse.run_status import run_status
 from dse.sweep import run_sweep
 
@@ -135,8 +135,38 @@ def test_a_folder_of_many_runs(tmp_path, capsys):
 
 def test_a_folder_without_runs(tmp_path, capsys):
     code, _, err = answer(capsys, "status", tmp_path)
-    assert (code, err) == (2, f"dse: {tmp_path} holds no run, nor do the folders in it: give one that dse sweep wrote "
-                              "with --out\n")  # fmt: skip
+    told = f"dse: {tmp_path} holds no run and no batch, nor do the folders in it: give one that dse sweep or dse batch "
+    assert (code, err) == (2, told + "wrote with --out\n")
     code, _, err = answer(capsys, "status", tmp_path / "nowhere")
     assert code == 2
     assert err.startswith(f"dse: no folder {tmp_path / 'nowhere'}: give one")
+
+
+def test_a_pruned_run_says_what_was_skipped(tmp_path, capsys):
+    interrupted(tmp_path / "run")
+    assert "skipped" not in answer(capsys, "status", tmp_path / "run")[1]
+    state = read_state(tmp_path / "run")
+    left = (state.ranges[-1][1], 3185)
+    (tmp_path / "run" / "state.npz").write_bytes(state.without([left]).to_bytes())  # as bounds would have it
+    skipped = left[1] - left[0]
+    (held,) = json_answer(capsys, "status", tmp_path / "run")["runs"]
+    assert held["skipped"] == skipped
+    assert held["done"] == state.evaluated + skipped
+    text = f"skipped  {skipped:,} of these: by their lower bounds they cannot win (--prune)"
+    assert text in answer(capsys, "status", tmp_path / "run")[1].splitlines()
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b'{"op_code": 0, "worker_id": "a"}\n', " is the journal of a search, no folder: optuna-dashboard and "
+                                                "optuna.visualization show its trials, and the dse search command "
+                                                "with --storage {file} goes on with it"),
+        (b"thesis", " is a file: give the folder of a run or a batch"),
+        (b"3\n", " is a file: give the folder of a run or a batch"),
+    ],
+)  # fmt: skip
+def test_a_file_is_told_from_a_folder(content, told, tmp_path, capsys):
+    file = tmp_path / "a.journal"
+    file.write_bytes(content)
+    assert answer(capsys, "status", file) == (2, "", f"dse: {file}{told.format(file=file)}\n")
