@@ -40,10 +40,18 @@ def test_a_long_front_is_shown_by_points_that_stand_for_it(capsys):
 
 def test_a_file_is_gone_on_with_and_says_what_differs(tmp_path, capsys):
     words = [*WORDS, "--storage", tmp_path / "s.journal", "--study-name", "mine"]
+    unnamed = [word for word in words if word not in ("--sampler", "local")]
     first = json_answer(capsys, *words)
     more = json_answer(capsys, *words, "--trials", "40")
     assert (first["trials"], more["trials"]) == (24, 40)
     assert more["best"][0]["latency_s"] <= first["best"][0]["latency_s"]
+    _, out, _ = answer(capsys, *words, "--trials", "40")
+    assert "already 40 of 40 trials: nothing is added" in out
+    _, out, _ = answer(capsys, *words, "--trials", "48")
+    assert "of them 40 were in the file, 8 are of this process" in out
+    assert json_answer(capsys, *words, "--trials", "48", "--sampler", "random")["sampler_by"] == "given"
+    by_file = json_answer(capsys, *unnamed, "--trials", "48")
+    assert (by_file["sampler"], by_file["sampler_by"], by_file["trials_in_file"]) == ("random", "storage", 48)
     code, _, err = answer(capsys, *words, "--gpu", "a100_sxm")
     assert code == 2
     assert "gpu is h200_sxm there, a100_sxm here" in err
@@ -69,7 +77,36 @@ def test_gpus_with_swept_schedules_at_an_area_budget(tmp_path, capsys):
     row = summed["best"][0]
     assert row["latency_s"] == pytest.approx(row["latency_s 1024x4096"] + row["latency_s 2048x8192"], rel=1e-5)
     code, out, _ = answer(capsys, *two)
-    assert "latency_s 2048x8192" in out
+    assert "latency us 2048x8192" in out
+
+
+def test_the_gpu_as_it_is_stands_beside_the_best(capsys):
+    words = [word for word in WORDS if word not in ("--sampler", "local")]
+    words += ["--gpu-axis", "ddr_bytes_per_s=0.5x:2x:log", "--gpu-axis", "sm_count=66,132"]
+    swept = json_answer(capsys, "sweep", "softmax", "--shape", "1024x4096", "--quiet")["top"][0]
+    for inner in ([], ["--inner", "sweep"], ["--inner", "shortlist"]):
+        told = json_answer(capsys, *words, *inner, "--top", "30")
+        assert (told["sampler"], told["sampler_by"]) == ("gradient" if inner else "local", "auto")
+        assert told["now"] == {"latency_s": pytest.approx(swept["latency_s"], rel=1e-6)}
+        first = next(row for row in told["best"] if row["trial"] == 0)  # a known-good candidate
+        assert first["gpu.sm_count"] == 132
+        assert first["latency_s"] == pytest.approx(told["now"]["latency_s"], rel=1e-6)
+    _, out, _ = answer(capsys, *words)
+    assert "24 trials with local (chosen, --sampler names another: schedules are searched), seed 3" in out
+    assert "on h200_sxm unchanged, with its fastest schedule" in out
+    assert "times what it is now" in out
+    head = next(line for line in out.splitlines() if line.startswith("#"))
+    assert head.index("ddr_bytes_per_s") < head.index("sm_count") < head.index("cta_threads")
+    assert " TB/s" in out
+    following = out.splitlines()[-1]
+    assert following.startswith("next: dse whatif softmax --shape 1024x4096 --vary ddr_bytes_per_s=")
+    assert following.endswith("--vary sm_count=66,132 --grid")
+    beyond = [*words[:-4], "--gpu-axis", "ddr_bytes_per_s=3x:4x:log", "--gpu-axis", "sm_count=66,132"]
+    beyond += ["--inner", "sweep", "--objectives", "latency_s,area_mm2"]
+    told = json_answer(capsys, *beyond)  # outside of the ranges: compared with, and no trial
+    assert told["now"]["latency_s"] == pytest.approx(swept["latency_s"], rel=1e-6)
+    assert told["now"]["area_mm2"] > 0
+    assert min(row["gpu.ddr_bytes_per_s"] for row in told["front"]) > 1e13
 
 
 def test_known_schedules_are_tried_first(capsys):

@@ -1,9 +1,9 @@
 """Samples schedules where a space is too large to sweep; numbers of the GPU may be chosen with them, or alone.
 
-  dse search gemm --shape 8192x8192x8192 --trials 500 --sampler tpe --seed 0
-  dse search gemm --shape 8192x8192x8192 --trials 500 --sampler nsga2 --objectives latency_s,energy_j
+  dse search gemm --shape 8192x8192x8192 --trials 1000 --seed 0
+  dse search gemm --shape 8192x8192x8192 --trials 500 --objectives latency_s,energy_j
       --gpu-axis l2_capacity_bytes=3e7:2e8:log --gpu-axis sm_count=108,132,160
-  dse search gemm --shape 8192x8192x8192 --trials 200 --sampler gradient --inner sweep --preset quick
+  dse search gemm --shape 8192x8192x8192 --trials 400 --inner shortlist --preset quick
       --gpu-axis l2_capacity=0.5x:2x:log --gpu-axis ddr_bytes_per_s=0.5x:2x:log
       --objectives latency_s,area_mm2 --at-most area_mm2=861
   dse search gemm --shape 8192x8192x8192 --trials 2000 --storage search.journal     # and again, or in other shells
@@ -37,7 +37,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the search")
     group.add_argument("--trials", type=positive, default=500, metavar="N", help="how many candidates (default: 500)")
     known = "; ".join(f"{name}: {own.text}" for name, own in SAMPLERS.items())
-    group.add_argument("--sampler", default="tpe", help=f"{known} (default: tpe)")
+    group.add_argument(
+        "--sampler", default="auto",
+        help=f"auto (default: gradient with --inner, else local; of a file's trials the one that drew them); {known}",
+    )  # fmt: skip
     group.add_argument("--seed", type=int, default=0, help="of the sampler (default: 0)")
     group.add_argument(
         "--batch", type=positive, metavar="N", help="candidates at once (default: 32, or 8 with --inner)"
@@ -110,9 +113,13 @@ def run(arguments: argparse.Namespace) -> int:
 
         print_json(as_dict(result))
     else:
+        from .search_next import next_command
         from .search_text import as_text
 
-        print(as_text(result))
+        print(as_text(result, arguments.trials))
+        following = next_command(arguments, result)
+        if following:
+            print(f"next: {following}")
     if arguments.out:  # after the answer: it stands there even where the disk is full
         _write(Path(arguments.out), result, shlex.join(["dse", *arguments.words]))
     if result.incomplete:

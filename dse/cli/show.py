@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 
 def schedule_rows(
-    frame: "pd.DataFrame", more: Sequence[str] = (), trust: "TrustLabel | None" = None, kernel: str = "gemm"
+    frame: "pd.DataFrame",
+    more: Sequence[str] = (),
+    trust: "TrustLabel | None" = None,
+    kernel: str = "gemm",
+    before: Sequence[Mapping[str, str]] = (),
 ) -> str:
     """Schedules with what is predicted of them, one a line, and under them whose residuals their intervals come from.
 
@@ -27,12 +31,18 @@ def schedule_rows(
         more: names further quantities to show.
         trust: the label of the frame's intervals; None: it has none.
         kernel: whose schedules; what stands in the columns of a schedule, its words say.
+        before: cells of each row that stand before the schedule's.
     """
     level = trust.level if trust else 0.0
     found = frame.to_dict("records")
     cells, same = words_of(kernel).cells(found)
     rows = [
-        {**_cost_cells(str(place), row, level), **own, **{name: f"{row[name]:.6g}" for name in more}}
+        {
+            **_cost_cells(str(place), row, level),
+            **(before[place] if before else {}),
+            **own,
+            **{name: f"{row[name]:.6g}" for name in more},
+        }
         for place, (row, own) in enumerate(zip(found, cells, strict=True))
     ]
     text = table(rows, left=("binds", "tile", "raster", "launch")) + (f"\n{same}" if same else "")

@@ -94,6 +94,7 @@ def search(
         known = [
             GpuQuantity(name, lambda numbers: 0.0, tuple(moved)) for name, (_, moved) in (quantities or {}).items()
         ]
+    smaller = lambda name: make_job(asked[0], space, name, axes, objectives=("latency_s",)).space  # noqa: E731
     indices, evaluations = first_schedules([str(text) for text in first], job, _whole(asked[0], space, job.space))
     return run_search(
         job,
@@ -110,7 +111,7 @@ def search(
         problems=[one.problem for one in asked] if inner or len(asked) > 1 else (),
         progress=progress,
         spent=evaluations,
-        now=partial(unchanged, job, asked[0].gpu, list(choices), inner) if choices else None,
+        now=partial(unchanged, job, asked[0].gpu, list(choices), inner, smaller) if choices else None,
         **own,
     )
 

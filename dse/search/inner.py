@@ -75,9 +75,7 @@ class InnerEvaluator:
         self.model = job.model
         self._goals, self.machines = goals, machines
         self.records = [as_float32(problem.arrays()) for problem in problems]
-        self.schedules = fitting(
-            job.space, problems, [any_sms(gpu) for gpu in (*corner_gpus(space, machines), *more)]
-        )
+        self.schedules = fitting(job.space, problems, [any_sms(gpu) for gpu in (*corner_gpus(space, machines), *more)])
         self._found: dict[bytes, list[dict[str, int]]] = {}
         self._list = None
         if shortlist:

@@ -55,6 +55,7 @@ class SearchResult:
     best: "pd.DataFrame"
     front: "pd.DataFrame"
     sampler: str
+    choice: Choice
     seed: int
     feasible: int
     evaluations: int
@@ -64,7 +65,6 @@ class SearchResult:
     make_study: Callable[[], Any]
     quality: Quality | None = None
     compared: str = ""
-    choice: Choice = Choice("")
     in_file: int = 0
     others: int = 0
     now: Mapping[str, float] | None = None

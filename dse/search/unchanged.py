@@ -1,6 +1,6 @@
 """The GPU as it is, beside which a search over a GPU's numbers is read: its first trial where the ranges hold it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, nan
 from typing import Any
@@ -14,6 +14,7 @@ from ..content.overrides import CLOCK
 from ..errors import UserError
 from ..fitting import fitting
 from ..job import SweepJob
+from ..space import Space
 from ..tuning import tune
 from .candidates import Candidates, GpuAxis, SearchSpace
 from .goals import Goals
@@ -56,7 +57,9 @@ class Unchanged:
         return [{**schedule_parameters(space.schedules, digits), **gpu}]
 
 
-def unchanged(job: SweepJob, gpu: GpuFile, axes: Sequence[str], inner: str | None) -> Unchanged | None:
+def unchanged(
+    job: SweepJob, gpu: GpuFile, axes: Sequence[str], inner: str | None, smaller: Callable[[str], Space]
+) -> Unchanged | None:
     """The GPU as it is, with its fastest schedule: of all, or of the preset `quick` where the space is large; None
     where that has none, or nothing runs.
 
@@ -65,6 +68,7 @@ def unchanged(job: SweepJob, gpu: GpuFile, axes: Sequence[str], inner: str | Non
         gpu: its file.
         axes: names of the numbers that are searched.
         inner: as in `dse.search.run_search`.
+        smaller: the space restricted to a preset, by its name.
     """
     numbers = {name: _number(gpu, name) for name in axes}
     if inner:
@@ -72,7 +76,7 @@ def unchanged(job: SweepJob, gpu: GpuFile, axes: Sequence[str], inner: str | Non
     how, space = "its fastest schedule", job.space
     try:
         if space.size > AFFORDABLE:
-            how, space = f"its fastest schedule of the preset {PRESET}", space.restrict(space.presets[PRESET])
+            how, space = f"its fastest schedule of the preset {PRESET}", smaller(PRESET)
         schedules = fitting(space, [job.problem], [job.gpu])
         best = tune(schedules, [(job.problem, job.gpu)])
         if best.index[0] < 0:
@@ -80,7 +84,7 @@ def unchanged(job: SweepJob, gpu: GpuFile, axes: Sequence[str], inner: str | Non
         fields = schedules.schedules(best.place)[0]
         own = {name: value for name, value in fields.items() if name in job.space.fields}
         return Unchanged(numbers, job.space.index_of_schedule(own), how, best.evaluations)
-    except (UserError, KeyError):
+    except UserError:  # no such preset, nothing of it fits, or it is not part of the space
         return None
 
 
