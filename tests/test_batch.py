@@ -197,7 +197,11 @@ def test_numbers_that_are_none(rows, tmp_path, numbers: dict) -> None:
     [
         ({"top": 4}, "top was 3, is 4"),
         ({"rows": [*listed_rows([*SHAPES, "8x8x8"], "gemm"), DECODE]}, r"1 .* came: 8x8x8, 1 problem\(s\) went: again"),
-        ({"gpus": ("h100_sxm",)}, "gpus were h100_sxm, h200_sxm, are h100_sxm"),
+        ({"gpus": ("h100_sxm",)}, "gpus were h100_sxm, h200_sxm, are h100_sxm; choose another folder"),
+        (
+            {"gpus": "h100_sxm"},
+            r"are h100_sxm; choose another folder \(--out\), or replace it \(--overwrite, in Python overwrite=True\)",
+        ),
         ({"overrides": {"l2_capacity": "2x"}}, "the numbers of the GPU h100_sxm changed; the numbers of the GPU h200"),
         ({"clock": "sustained"}, "the numbers of the GPU h100_sxm changed"),
         ({"axes": {**SETTING.axes, "gemm": {**AXES, "tile_n": 64}}}, "the space of gemm, wgmma, bf16 changed"),
@@ -290,9 +294,16 @@ def test_a_model_and_its_steps_in_one_plan() -> None:
     rows = model_rows(load_model("llama3_70b"), serving)
     plan = make_plan(rows, Setting(("h200_sxm", "b200_sxm"), presets={"": "quick"}))
     assert len({row.step for row in rows}) == 6
+    on_each = plan.cases // 2
+    assert plan.work_text.startswith(
+        f"{len(rows)} problems x 2 GPUs (h200_sxm, b200_sxm), {on_each} distinct on each, "
+    )
     assert {(part.gpu, part.kernel) for part in plan.parts} == {
         (gpu, kernel) for gpu in ("h200_sxm", "b200_sxm") for kernel in ("gemm", "attention", "decode_attention")
     }
+    large = make_plan([row for row in rows if row.kernel == "gemm"], Setting("h200_sxm"))  # a name, not its letters
+    assert [len(part.cases) for part in large.parts][:4] == [1, 2, 4, 8]  # something stands soon
+    assert [part.number for part in large.parts] == list(range(len(large.parts)))
     asked = sum(len(case.rows) for part in plan.parts for case in part.cases)
     assert asked == 2 * len(rows)
     assert plan.cases < asked  # lm_head of one row runs in prefill and in decode

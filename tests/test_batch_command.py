@@ -29,6 +29,7 @@ def test_the_table_has_a_column_a_gpu_and_says_where_the_files_are(capsys, folde
     lines = out.splitlines()
     assert lines[0].split() == ["step", "problems", "h100_sxm", "h200_sxm"]
     assert lines[1].startswith("all shapes")
+    assert "already finished, 4 of 4 problem(s): nothing was evaluated" in out
     assert f"next: dse query {folder}" in out
 
 
@@ -58,6 +59,10 @@ def test_a_dry_run_shows_a_models_problems_and_writes_nothing(capsys, tmp_path, 
 def test_several_models_are_several_steps(capsys) -> None:
     words = ["batch", "--model", "llama3_8b,gpt_oss_20b", "--phase", "decode", "--batch", "1", "--dry-run"]
     rows = json_answer(capsys, *words)["rows"]
+    kept = json_answer(capsys, *words, "--kernel", "gemm,moe", "--layer", "qkv,o,experts", "--preset", "library")
+    assert kept["rows"] == [row for row in rows if row["layer"] in ("qkv", "o", "experts")]
+    assert kept["notes"] == ["moe: no preset library, so the whole space is evaluated"]
+    assert {row["kernel"] for row in json_answer(capsys, *words, "--kernel", "moe")["rows"]} == {"moe"}
     assert list(dict.fromkeys(row["model"] for row in rows)) == ["llama3_8b", "gpt_oss_20b"]
 
 
@@ -108,6 +113,12 @@ def test_ctrl_c_says_how_to_go_on(capsys, tmp_path, monkeypatch) -> None:
         ("--model lama3_8b", "unknown model 'lama3_8b'"),
         ("--model llama3_8b,llama3_8b", "the model llama3_8b is given twice"),
         ("--model llama3_8b --phase training", "unknown phase 'training'; known: decode, prefill"),
+        ("--model llama3_8b --layer qk", r"unknown layer of these steps 'qk'; known: .*; did you mean 'qkv'\?"),
+        (
+            "--model llama3_8b --kernel moe",
+            "unknown kernel of these steps 'moe'; known: attention, decode_attention, gemm",
+        ),
+        ("--shapes llama3_70b --kernel gemm", "--kernel is of a model's steps: give it with --model"),
         ("--model llama3_8b --tp 3", "tp = 3 does not divide the 32 heads of llama3_8b"),
         ("--model llama3_8b --tp 0", "--tp 0: whole numbers from 1, separated by commas"),
         ("--model llama3_8b --tp ²", "--tp ²: whole numbers from 1, separated by commas"),

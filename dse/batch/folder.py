@@ -55,10 +55,13 @@ class BatchFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             used = any(not file.match(UNFINISHED) for file in self.path.iterdir())
         except OSError as error:
-            raise UserError(f"cannot use the folder {self.path}: {error.strerror}; choose another --out") from error
+            raise UserError(
+                f"cannot use the folder {self.path}: {error.strerror}; choose another folder (--out)"
+            ) from error
         if used and not (self.path / QUESTION_FILE).exists():
             raise UserError(
-                f"the folder {self.path} is not empty and holds no batch (no {QUESTION_FILE}): choose another --out"
+                f"the folder {self.path} is not empty and holds no batch (no {QUESTION_FILE}): choose another "
+                "folder (--out)"
             )
         if used and overwrite:
             self._remove()
@@ -67,7 +70,7 @@ class BatchFolder:
             if changed:
                 raise UserError(
                     f"the batch in {self.path} asked something else, results would not mix: {'; '.join(changed)}; "
-                    "choose another folder with --out, or replace it with --overwrite"
+                    "choose another folder (--out), or replace it (--overwrite, in Python overwrite=True)"
                 )
         for litter in self.path.glob(f"{BEST}/gpu=*/kernel=*/.*.tmp"):  # of a writer that was killed
             litter.unlink(missing_ok=True)
@@ -89,7 +92,9 @@ class BatchFolder:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UserError(f"cannot write {path}: {error.strerror}; make room or choose another --out") from error
+            raise UserError(
+                f"cannot write {path}: {error.strerror}; make room or choose another folder (--out)"
+            ) from error
         write_rows(path, table, self._provenance(part))
 
     def write_summary(self, content: Mapping[str, Any]) -> None:
@@ -187,7 +192,7 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
         elif name in words and isinstance(before, dict):
             found.append(f"{name} were {', '.join(before) or 'none'}, are {', '.join(now)}")
         elif name == "implementations":
-            found.append("the implementations' numbers changed")
+            found += _implementation_changes(before, now)
         else:
             found.append(f"{name} was {before!r}, is {now!r}")
     return found
@@ -217,6 +222,12 @@ def _implementations(plan: Plan) -> str:
         if getattr(case.job.problem, "implementation_numbers", ())
     }
     return json.dumps(numbers, sort_keys=True)
+
+
+def _implementation_changes(before: Any, now: str) -> list[str]:
+    """Only of what both questions ask about: other GPUs or kernels bring numbers of their own, which did not change."""
+    old, new = json.loads(before or "{}"), json.loads(now)
+    return ["the implementations' numbers changed"] if any(old[key] != new[key] for key in old.keys() & new) else []
 
 
 def _text(row: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, repeat
 from typing import Any, TypeAlias
 
 from ..content.files import home_expanded
@@ -18,6 +19,7 @@ from .rows import BatchRow
 EVERY = ""  # the kernel under which stands what holds for all
 PART_CANDIDATES = 5e7  # a part is some seconds of work, so that little is lost where a run is stopped
 PART_CASES = (8, 1024)  # at least and at most
+FIRST_SHARES = (8, 4, 2)  # the first parts of each kernel on a GPU are so much smaller, so that something soon stands
 
 SpaceKey: TypeAlias = tuple[str, str, str]
 
@@ -27,18 +29,21 @@ class Setting:
     """What a batch is evaluated on and over.
 
     Attributes:
-        gpus: names or paths of GPU files.
+        gpus: names or paths of GPU files; a text is one of them.
         overrides: what-if changes, of every GPU and of implementations (`dse.question.ask`).
         clock: "boost" or "sustained".
         presets: kernel -> sub-space; under "" that of every kernel whose space has one of this name.
         axes: kernel -> what to keep further; under "" that of every kernel.
     """
 
-    gpus: tuple[str, ...]
+    gpus: Sequence[str]
     overrides: Mapping[str, str] = field(default_factory=dict)
     clock: str = "boost"
     presets: Mapping[str, str] = field(default_factory=dict)
     axes: Mapping[str, Restrictions] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "gpus", (self.gpus,) if isinstance(self.gpus, str) else tuple(self.gpus))
 
 
 @dataclass(frozen=True)
@@ -95,6 +100,20 @@ class Plan:
     gpus: tuple[str, ...]
     parts: tuple[Part, ...]
     notes: tuple[str, ...] = ()
+
+    @property
+    def work_text(self) -> str:
+        """How much it is, in words: `72 problems x 2 GPUs, 69 distinct on each, 1,000 points of their spaces`."""
+        of_gpu = {gpu: sum(len(part.cases) for part in self.parts if part.gpu == gpu) for gpu in self.gpus}
+        counts = list(dict.fromkeys(of_gpu.values()))
+        gpus = f" x {len(self.gpus)} GPUs" if len(self.gpus) > 1 else ""
+        each = " on each" if gpus else ""
+        if len(counts) == 1:
+            distinct = f"{counts[0]:,} distinct{each}"
+        else:
+            distinct = ", ".join(f"{count:,} distinct on {gpu}" for gpu, count in of_gpu.items())
+        problems = f"{len(self.rows):,} problems{gpus} ({', '.join(self.gpus)})"
+        return f"{problems}, {distinct}, {self.candidates:,} points of their spaces"
 
     @property
     def cases(self) -> int:
@@ -214,8 +233,12 @@ def _parts(cases: Mapping[tuple[SpaceKey, str], Sequence[Case]]) -> tuple[Part, 
         kernel = key[0]
         least, most = PART_CASES
         size = min(max(int(PART_CANDIDATES / listed[0].job.space.size), least), most)
-        for start in range(0, len(listed), size):
+        start = 0
+        for here in chain((max(size // share, 1) for share in FIRST_SHARES), repeat(size)):
+            if start >= len(listed):
+                break
             number = numbers.get((gpu, kernel), 0)
             numbers[gpu, kernel] = number + 1
-            parts.append(Part(gpu, kernel, number, tuple(listed[start : start + size])))
+            parts.append(Part(gpu, kernel, number, tuple(listed[start : start + here])))
+            start += here
     return tuple(parts)

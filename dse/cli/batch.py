@@ -28,6 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("kernel", nargs="?", help="of the shapes in --shapes or --shape: gemm, attention, moe, ...")
     group = parser.add_argument_group("the problems: a model's steps, or shapes")
     group.add_argument("--model", metavar="A,B", help="models by name (dse models) or TOML file")
+    group.add_argument("--kernel", metavar="A,B", dest="kernels", help="of a model, only these kernels: gemm,moe")
+    group.add_argument("--layer", metavar="A,B", help="of a model, only these layers: qkv,o,gate_up,down")
     group.add_argument("--phase", metavar="NAMES", help="prefill, decode or both (default: prefill,decode)")
     group.add_argument("--tp", metavar="N,N", help="tensor-parallel degrees (default: 1)")
     group.add_argument("--ep", metavar="N,N", help="of the tp GPUs, those that share the experts (default: 1)")
@@ -48,7 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what a kernel lets choose beside its shape, e.g. layout=nn or decode_attention.implementation=fa3",
     )  # fmt: skip
     group = parser.add_argument_group("the machines and the spaces")
-    group.add_argument("--gpu", default="h200_sxm", metavar="A,B", help="names (dse gpus) or TOML files")
+    group.add_argument(
+        "--gpu", default="h200_sxm", metavar="A,B", help="names (dse gpus) or TOML files (default: h200_sxm)"
+    )
     group.add_argument(
         "--set", action="append", default=[], metavar="FIELD=VALUE", dest="overrides",
         help="change a number of every GPU: l2_capacity=2x; or of the implementations: implementation.NAME=VALUE",
@@ -89,9 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
     out = Path(arguments.out) if arguments.out else _default_folder(arguments)
     if not arguments.quiet:
         kernels = ", ".join(dict.fromkeys(row.kernel for row in rows))
-        text = f"{len(rows)} problems ({kernels}) on {', '.join(plan.gpus)}: {plan.cases} distinct, "
-        text += f"{plan.candidates:,} points of their spaces"
-        print("\n".join([text, *plan.notes]), file=sys.stderr)
+        print("\n".join([f"{kernels}: {plan.work_text}", *plan.notes]), file=sys.stderr)
     result = _run(arguments, plan, out)
     if result is None:
         return EXIT_INTERRUPTED

@@ -4,14 +4,26 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..errors import UserError
+from ..errors import UserError, unknown
 from ..kernels.registry import check_choices, get_kernel, kernel_names
 from .options import overrides
 
 if TYPE_CHECKING:
     from ..batch import BatchRow, Setting
 
-OF_MODELS = ("tp", "ep", "phase", "prompt_length", "prompts", "batch", "context", "kv_dtype", "quantise_a")
+OF_MODELS = (
+    "kernels",
+    "layer",
+    "tp",
+    "ep",
+    "phase",
+    "prompt_length",
+    "prompts",
+    "batch",
+    "context",
+    "kv_dtype",
+    "quantise_a",
+)
 
 
 def rows_asked(arguments: argparse.Namespace) -> "list[BatchRow]":
@@ -32,7 +44,8 @@ def rows_asked(arguments: argparse.Namespace) -> "list[BatchRow]":
     if arguments.model:
         if arguments.kernel:
             raise UserError(
-                f"{arguments.kernel} and --model: a model brings its own kernels, leave {arguments.kernel} out"
+                f"{arguments.kernel} and --model: a model brings its own kernels, leave {arguments.kernel} out, or "
+                f"write --kernel {arguments.kernel} for these alone"
             )
         numbers = {
             "tps": arguments.tp,
@@ -54,12 +67,28 @@ def rows_asked(arguments: argparse.Namespace) -> "list[BatchRow]":
         twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
         if twice:
             raise UserError(f"the model {twice} is given twice: give each once, and name your own file otherwise")
-        return _chosen([row for model in models for row in model_rows(model, asked)], choices)
+        rows = [row for model in models for row in model_rows(model, asked)]
+        for option, attribute, text in (("kernel", "kernel", arguments.kernels), ("layer", "layer", arguments.layer)):
+            rows = rows if text is None else _only(rows, option, attribute, text)
+        return _chosen(rows, choices)
     wrong = next((name for name in OF_MODELS if getattr(arguments, name) is not None), None)
     if wrong:
-        raise UserError(f"--{wrong.replace('_', '-')} is of a model's steps: give it with --model")
+        option = "kernel" if wrong == "kernels" else wrong.replace("_", "-")
+        raise UserError(f"--{option} is of a model's steps: give it with --model")
     kernel = arguments.kernel or "gemm"
     return _chosen(listed_rows(arguments.shapes or arguments.shape, kernel, arguments.dtype), choices)
+
+
+def _only(rows: "Sequence[BatchRow]", option: str, attribute: str, text: str) -> "list[BatchRow]":
+    """The rows of the names that are given, in the order of the steps."""
+    known = list(dict.fromkeys(getattr(row, attribute) for row in rows))
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise UserError(f"--{option} {text}: name one or several of {', '.join(known)}")
+    for name in names:
+        if name not in known:
+            raise unknown(f"{option} of these steps", name, known)
+    return [row for row in rows if getattr(row, attribute) in names]
 
 
 def _chosen(rows: "Sequence[BatchRow]", choices: Mapping[str, Mapping[str, str]]) -> "list[BatchRow]":

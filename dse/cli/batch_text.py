@@ -25,15 +25,20 @@ def plan_text(plan: "Plan") -> str:
         for row in plan.rows
     ]
     lines = [table(shown, left=("step", "name", "kernel", "shape", "dtype", "choices")), ""]
-    gpus = ", ".join(plan.gpus)
-    lines.append(f"{plan.cases} distinct problems on {gpus}, {plan.candidates:,} points of their spaces")
+    lines.append(plan.work_text)
     return "\n".join([*lines, *plan.notes])
 
 
 def plan_as_dict(plan: "Plan") -> dict[str, Any]:
     """The problems as plain values, for JSON."""
     rows = [{**asdict(row), "choices": dict(row.choices)} for row in plan.rows]
-    return {"rows": rows, "gpus": plan.gpus, "problems": plan.cases, "candidates": plan.candidates}
+    return {
+        "rows": rows,
+        "gpus": plan.gpus,
+        "notes": list(plan.notes),
+        "problems": plan.cases,
+        "candidates": plan.candidates,
+    }
 
 
 def step_text(step: Any) -> str:
@@ -61,6 +66,8 @@ def result_text(result: "BatchResult") -> str:
     if len(result.none_fits) > 10:
         text.append(f"... and {len(result.none_fits) - 10} more")
     run = result.run
+    if run and not run.get("problems_now"):
+        text.append(f"already finished, {run['problems']:,} of {run['problems']:,} problem(s): nothing was evaluated")
     if run.get("candidates_now"):
         rate = run["candidates_now"] / max(run["seconds"], 1e-9)
         text.append(
