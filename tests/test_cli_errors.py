@@ -70,6 +70,8 @@ def refused(capsys, *words: str) -> str:
         (["--executor", "serial", "--address", "a:1"], ["--address a:1 is a Ray cluster's: it needs --executor ray"]),
         (["--keep", "some"], ["unknown keep 'some'; known: all, best"]),
         (["--top", "0"], ["'0' is not a whole number from 1"]),
+        (["--top", "²"], ["'²' is not a whole number from 1"]),
+        (["--top", "9" * 5000], [f"'{'9' * 40}' is not a whole number from 1"]),
         (["--no-such-option"], ["unrecognized arguments: --no-such-option"]),
     ],
 )

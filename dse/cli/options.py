@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from ..progress import Reporter
     from ..question import Question
 
+SHOWN_CHARACTERS = 40  # of a value that is refused
+
 
 def add_question(
     parser: argparse.ArgumentParser,
@@ -192,9 +194,13 @@ def say_of(arguments: argparse.Namespace) -> "Callable[[str], None]":
 
 def positive(text: str) -> int:
     """A whole number from 1."""
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
-    return int(text)
+    try:
+        number = int(text) if text.isdecimal() else 0  # "²" is a digit, but no number
+    except ValueError:  # of more digits than Python reads
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text[:SHOWN_CHARACTERS]!r} is not a whole number from 1")
+    return number
 
 
 def question(
