@@ -129,15 +129,23 @@ def remove_unfinished(path: Path) -> None:
 
 
 @contextmanager
-def claimed(path: str | os.PathLike[str]) -> Iterator[None]:
+def claimed(path: str | os.PathLike[str], read_only: bool = False) -> Iterator[None]:
     """Makes a folder where it does not exist, and within the block keeps other processes from writing a run into it.
 
+    Args:
+        path: the folder.
+        read_only: let pass one that is there and cannot be written.
+
     Raises:
-        UserError: the folder cannot be written, or another process is at it.
+        UserError: the folder cannot be written or read, or another process is at it.
     """
     where = home_expanded(path)
-    make_writable(where)
-    handle = os.open(where, os.O_RDONLY)
+    if not (read_only and where.is_dir()):
+        make_writable(where)
+    try:
+        handle = os.open(where, os.O_RDONLY)
+    except OSError as error:
+        raise UserError(f"cannot read the folder {where}: {error.strerror}; choose another with --out") from error
     try:
         with suppress(OSError):  # file systems without locks, some network ones: then nobody keeps watch
             if not _locked(handle, CLAIM_TRIES):

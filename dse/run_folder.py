@@ -40,13 +40,14 @@ class RunFolder:
 
     Files: `top.parquet`, `front.parquet`, `summary.json` (counts, histogram, provenance), `rows-<index>.parquet` where
     every row is kept, `run.json` (what run this is, what it was computed on, how to run it again) and `state.npz` (what
-    has been done). What the folder holds of the same run is gone on with.
+    has been done). What the folder holds of the same run is gone on with; a finished one is read where nothing can be
+    written, too.
 
     Args:
         job: what is swept.
         path: the folder; made where it does not exist.
         keep_all: whether every row is written.
-        overwrite: remove the run that the folder holds.
+        overwrite: remove the run that the folder holds, as soon as a worker of the new one is there.
         command_line: how a user would run this again.
         mix_devices: whether machines of several kinds may contribute.
 
@@ -72,20 +73,21 @@ class RunFolder:
         self._job, self._keep_all = job, keep_all
         self._identity = identity(job) | {"keep": "all" if keep_all else "best"}
         self._provenance = provenance(job, command_line)
-        make_writable(self.path)
+        read_only = _why_not_writable(self.path)
         held = sorted(file for file in self.path.iterdir() if not file.match(UNFINISHED))
         self._check_ours(held, overwrite)
-        if held and overwrite:
-            remove_run(self.path)
         self.continued = bool(held) and not overwrite
+        self._replaces = bool(held) and overwrite  # until something of the new run is there
         before = self._held() if self.continued else ()
         self.state = (read_state(self.path) if self.continued else None) or SweepState.empty(job)
         if not self.state.fits(job):
             raise UserError(f"{self.path / STATE_FILE} is not of the run in {RUN_FILE}: start anew with --overwrite")
         self.admission = Admission(before, mix_devices, f"the run in {self.path}", self._write_run_file)
-        if self.continued:
+        if read_only and not (self.continued and not self.state.missing(job.start, job.end)):
+            raise read_only
+        if self.continued and not read_only:
             remove_unfinished(self.path)
-        else:
+        elif not held:
             self._write_run_file(())
 
     @property
@@ -97,8 +99,16 @@ class RunFolder:
         return PartFolder(self.path, job.space, self._provenance, trust=label_of(job), columns=job.row_columns)
 
     def checkpoint(self, state: SweepState) -> None:
-        """Keeps what has been done so far."""
+        """Keeps what has been done so far; of a run that replaces another, from its first worker on."""
+        if self.untouched and not state.evaluated:
+            return
+        self._make_room()
         replace_file(self.path / STATE_FILE, state.to_bytes())
+
+    @property
+    def untouched(self) -> bool:
+        """Whether the folder still holds the run that this one is to replace."""
+        return self._replaces
 
     def finish(self, result: "SweepResult", state: SweepState) -> None:
         """Writes the results, complete or not."""
@@ -162,7 +172,14 @@ class RunFolder:
             )
         return machines_in(self.path / RUN_FILE, held)
 
+    def _make_room(self) -> None:
+        if self._replaces:
+            self._write_run_file(())
+
     def _write_run_file(self, machines: tuple[Machine, ...]) -> None:
+        if self._replaces:
+            remove_run(self.path)
+            self._replaces = False
         made = {name: value for name, value in self._provenance.items() if name not in self._identity}
         run = self._identity | {"machines": [machine.to_dict() for machine in machines], "made": made}
         write_json(self.path / RUN_FILE, run)
@@ -176,6 +193,16 @@ class RunFolder:
             return []
         due = [part for span in self.state.ranges for part in cut(*span, sink.part_rows, self._job.start)]
         return [(start, stop) for start, stop in due if count_rows(part_path(self.path, start)) != stop - start]
+
+
+def _why_not_writable(path: Path) -> UserError | None:
+    try:
+        make_writable(path)
+    except UserError as error:
+        if not path.is_dir():
+            raise
+        return error
+    return None
 
 
 def machines_in(file: Path, run: dict[str, Any]) -> tuple[Machine, ...]:

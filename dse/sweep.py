@@ -57,7 +57,8 @@ def run_sweep(
         out: run folder for the results as Parquet; None: nothing is written. What it holds of the same run is gone on
             with, and a finished one is returned at once.
         keep: "best": top and front; "all": every evaluated row too, which needs `out`.
-        overwrite: replace the run in `out`.
+        overwrite: replace the run in `out`, once the executor has a worker: until then, and where it gets none, the
+            old run stays.
         command_line: how a user would run this again, for the files.
         mix_devices: let machines of several kinds contribute; values then agree to `dse.machines.MIX_TOLERANCE`.
         notice: called with what a user should know meanwhile: that a run is gone on with, that a worker was lost.
@@ -102,7 +103,9 @@ def run_sweep(
         result = _result(job, state, top, front, seconds, state.settled - begun.settled, runs, folder, admission)
         if folder and finished:
             result = replace(result, **folder.how_it_went())
-        if folder and held is None:
+        if folder and folder.untouched and not state.evaluated:  # the run that was to be replaced is still there
+            result = replace(result, folder=None)
+        elif folder and held is None:
             folder.finish(result, state)
     return result
 
@@ -195,7 +198,7 @@ def _open_folder(job: SweepJob, out: Any, keep: str, stack: contextlib.ExitStack
     from .run_files import claimed
     from .run_folder import RunFolder
 
-    stack.enter_context(claimed(out))
+    stack.enter_context(claimed(out, read_only=True))  # a finished run may stand there
     return RunFolder(job, out, keep == "all", *options)
 
 

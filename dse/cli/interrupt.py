@@ -107,7 +107,7 @@ class Watched:
         """Keeps the latest state in a run's folder; false where there is nothing to keep."""
         from ..run_files import RUN_FILE, STATE_FILE
 
-        if self.state is None or not self.state.settled or not (folder / RUN_FILE).exists():
+        if self.state is None or not self.state.evaluated or not (folder / RUN_FILE).exists():
             return False
         unfinished = folder / f".{STATE_FILE}.{os.getpid()}.watchdog.tmp"
         try:
@@ -137,7 +137,7 @@ def keeps(executor: Watched, folder: Path, how_to_go_on: str) -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        if executor.state is None or not executor.state.settled or not (folder / STATE_FILE).exists():
+        if executor.state is None or not executor.state.evaluated or not (folder / STATE_FILE).exists():
             raise
         kept = f"what is finished is kept in {folder}. To go on:\n  {how_to_go_on}"
         raise UserError(f"{error}; {kept}") from error

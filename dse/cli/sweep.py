@@ -178,6 +178,8 @@ def _print_one(arguments: argparse.Namespace, asked: "Question", result: "SweepR
         print(result_text(asked.title, result))
     if result.incomplete and result.folder:
         print(message(Path(result.folder), _how_to_go_on(arguments, Path(result.folder))), file=sys.stderr)
+    elif result.incomplete:  # what is in --out was to be overwritten, and is there still
+        print(message(None, shlex.join(["dse", *arguments.words])), file=sys.stderr)
 
 
 def _default_folder(arguments: argparse.Namespace, asked: "list[Question]") -> Path:
