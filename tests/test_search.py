@@ -198,6 +198,12 @@ class TestGp(SearchConformance):
     sampler = "gp"
 
 
+def test_without_a_name_the_sampler_is_one_for_what_is_searched():
+    found = run_search(fake_job(), 16, batch=16)
+    assert (found.sampler, found.choice.by, found.choice.why) == ("local", "auto", "schedules are searched")
+    assert run_search(fake_job(), 16, "random", batch=16).choice.by == "given"
+
+
 def test_every_sampler_has_its_conformance_test():
     assert {test.sampler for test in SearchConformance.__subclasses__()} == set(SAMPLERS)
 

@@ -105,6 +105,15 @@ def test_two_processes_share_a_study(sampler, tmp_path):
     assert len({tuple(sorted(trial.params.items())) for trial in found.study.trials}) > 45
 
 
+def test_trials_of_other_processes_are_told_from_those_of_this_one(tmp_path):
+    def beside(snapshot):
+        if snapshot.done == 8:
+            search(tmp_path / "s", 16, "random")
+
+    found = search(tmp_path / "s", 24, "random", progress=beside)
+    assert (found.in_file, found.others, len(found.trials)) == (0, 8, 24)
+
+
 def test_the_gpus_numbers_come_back_as_they_were(tmp_path):
     gpu = {"speed": (0.5, 2.0, "log"), "smem_max": [40, 150]}
     first, again = (search(tmp_path / "s", 24, "local", gpu=gpu) for _ in range(2))

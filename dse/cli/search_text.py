@@ -8,7 +8,7 @@ from ..content.gpu_fields import FIELDS
 from ..content.overrides import CLOCK
 from ..kernels.registry import get_kernel
 from ..representatives import representatives
-from ..text import quantity_text, seconds_text, table, what_if_lines
+from ..text import quantity_text, table, what_if_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,7 +82,7 @@ def _now_lines(result: "SearchResult") -> list[str]:
         return [f"now: not known for {what}: no preset that is swept at once, or nothing runs"] if gpus else []
     if not math.isfinite(result.now["latency_s"]):
         return [f"now: no schedule can run on {what}"]
-    values = [seconds_text(result.now["latency_s"])]
+    values = [f"{result.now['latency_s'] * 1e6:.2f} us"]
     values += [f"{name} {value:.4g}" for name, value in result.now.items() if name != "latency_s"]
     return [f"now: {', '.join(values)} on {what}, with {result.now_how}"]
 

@@ -5,6 +5,7 @@ from .candidates import GpuAxis as GpuAxis
 from .candidates import Searcher as Searcher
 from .candidates import SearchSpace as SearchSpace
 from .candidates import search_space as search_space
+from .choice import Choice as Choice
 from .goals import GpuQuantity as GpuQuantity
 from .goals import Limit as Limit
 from .quality import Quality as Quality
@@ -13,3 +14,4 @@ from .quality import reference_of as reference_of
 from .record import SearchResult as SearchResult
 from .run import run_search as run_search
 from .samplers import SAMPLERS as SAMPLERS
+from .unchanged import Unchanged as Unchanged
