@@ -263,7 +263,7 @@ PRICE = [GpuQuantity("price", lambda numbers: 1.0, ("smem_max",))]
         ({"seed": 1.5}, "seed = 1.5 is not allowed: a whole number from 0"),
         ({"limits": {"smem_bytes": "3"}}, "limit smem_bytes = 3 is not allowed: a number above 0"),
         ({"seed": 2**32}, r"seed = 4294967296 is not allowed: a whole number from 0 to 2\^32 - 1"),
-        ({"sampler": "tpee"}, r"unknown sampler 'tpee'; known: cmaes, gp, .*, tpe; did you mean 'tpe'\?"),
+        ({"sampler": "tpee"}, r"unknown sampler 'tpee'; known: auto, cmaes, gp, .*, tpe; did you mean 'tpe'\?"),
         (
             {"sampler": "cmaes", "objectives": BOTH},
             "sampler cmaes minimises one objective, but 2 are given; for several",

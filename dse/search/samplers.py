@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError, unknown
 from .candidates import SearchSpace
+from .choice import AUTO
 
 if TYPE_CHECKING:
     import optuna
@@ -67,7 +68,7 @@ def check_sampler(name: str, space: SearchSpace, objectives: int) -> Sampler:
         UserError: unknown, not installed, or unable to search this space for so many objectives.
     """
     if name not in SAMPLERS:
-        raise unknown("sampler", name, SAMPLERS)
+        raise unknown("sampler", name, (AUTO, *SAMPLERS))
     sampler = SAMPLERS[name]
     if sampler.package and importlib.util.find_spec(sampler.package) is None:
         raise UserError(
