@@ -162,6 +162,6 @@ def _whole(call: CutlassCall, name: str, where: str, default: int | None = None)
 
 
 def _number(given: Any, name: str, where: str) -> int:
-    if not str(given).isdigit() or int(given) < 1:
+    if not str(given).isdecimal() or int(given) < 1:
         raise UserError(f"{where}: {name}={given} is not one whole number from 1")
     return int(given)

@@ -187,7 +187,7 @@ def _holder(inode: int) -> int:
         return 0
     for line in LOCKS.read_text().splitlines():
         words = line.split()
-        if "FLOCK" in words and words[-3].endswith(f":{inode}") and words[-4].isdigit():
+        if "FLOCK" in words and words[-3].endswith(f":{inode}") and words[-4].isdecimal():
             return int(words[-4])
     return 0
 

@@ -225,7 +225,7 @@ def _family(gpu: TritonGpu, tile_m: int, warps: int) -> str:
 def _policy(given: Any, where: str) -> str:
     name = getattr(given, "name", None) or getattr(given, "__name__", None) or str(given)
     name = str(name).rpartition(".")[2]
-    if name.isdigit() and int(name) < len(POLICIES):
+    if name.isdecimal() and int(name) < len(POLICIES):
         return POLICIES[int(name)]
     if name not in POLICIES:
         raise unknown(f"policy in {where}:", name, POLICIES)

@@ -148,7 +148,7 @@ def _by_kernel(texts: Sequence[str], option: str, separator: str) -> dict[str, d
 def _numbers(text: str, what: str, many: bool = True) -> tuple[int, ...]:
     option = {"tps": "tp", "eps": "ep", "lengths": "prompt-length", "batches": "batch", "contexts": "context"}
     words = [word.strip() for word in text.split(",")]
-    if not all(word.isascii() and word.isdigit() and 1 <= int(word) < 2**24 for word in words) or (
+    if not all(word.isascii() and word.isdecimal() and 1 <= int(word) < 2**24 for word in words) or (
         len(words) > 1 and not many
     ):
         allowed = "whole numbers from 1, separated by commas" if many else "a whole number from 1"

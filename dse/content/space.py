@@ -240,7 +240,7 @@ def _in_elements(wanted: Any, element_bytes: float) -> Any:
     """128B becomes the number of elements that fill 128 bytes; anything else stays."""
     if isinstance(wanted, str):
         digits = wanted.removesuffix("B")
-        return int(int(digits) / element_bytes) if wanted.endswith("B") and digits.isdigit() else wanted
+        return int(int(digits) / element_bytes) if wanted.endswith("B") and digits.isdecimal() else wanted
     if isinstance(wanted, (list, tuple)):
         return [_in_elements(entry, element_bytes) for entry in wanted]
     return wanted

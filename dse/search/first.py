@@ -39,7 +39,7 @@ def first_schedules(texts: Sequence[str], job: SweepJob, whole: Space) -> tuple[
             index, spent = _of_preset(text.removeprefix(PRESET), job, whole)
             evaluations += spent
             found.append(index)
-        elif text.strip().isascii() and text.strip().isdigit():
+        elif text.strip().isascii() and text.strip().isdecimal():
             job.space.digits(int(text))
             found.append(int(text))
         elif "=" in text and not Path(text).exists():

@@ -75,7 +75,7 @@ def _rows(path: Path, text: str) -> list[tuple[str, dict[str, str]]]:
     for number, cells in enumerate(csv.reader(lines[1:]), first + 1):
         if len(cells) == len(names) and cells != names:
             rows.append((f"{path}, line {number}", dict(zip(names, cells, strict=True))))
-        elif cells and cells[0].isdigit() and len(cells) != len(names):
+        elif cells and cells[0].isdecimal() and len(cells) != len(names):
             raise UserError(f"{path}, line {number}: {len(cells)} values for {len(names)} columns: the line is cut off")
     return rows
 

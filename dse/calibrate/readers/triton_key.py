@@ -53,7 +53,7 @@ def _by_position(key: Sequence[Any], positions: Sequence[str], where: str) -> di
 
 
 def _three_numbers(key: Sequence[Any], where: str) -> dict[str, int]:
-    numbers = [value for value in key if str(value).isdigit() and not isinstance(value, bool)]
+    numbers = [value for value in key if str(value).isdecimal() and not isinstance(value, bool)]
     if len(numbers) != 3:
         raise UserError(
             f"{where}: the key {list(key)} holds {len(numbers)} whole numbers, not three: say which are m, n and k, "

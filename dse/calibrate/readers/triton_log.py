@@ -102,7 +102,7 @@ def _problem(where: str, head: re.Match, facts: Mapping[str, str], options: Read
     adds = head["kind"] in ("addmm", "baddbmm")
     batched = head["kind"] in ("bmm", "baddbmm")
     operands = slice(1, 3) if adds else slice(0, 2)
-    fixed = [len(shape) for shape in shapes[operands] if all(side.isdigit() for side in shape)]
+    fixed = [len(shape) for shape in shapes[operands] if all(side.isdecimal() for side in shape)]
     if head["kind"] not in _KINDS or fixed != [2 + batched] * 2:
         return None
     a, b = shapes[operands]
