@@ -49,12 +49,11 @@ class Unchanged:
         return Candidates(np.array([digits], np.int64).reshape(1, len(space.radices)), gpu)
 
     def trial(self, space: SearchSpace) -> list[dict[str, Any]]:
-        """Its parameters as a trial to begin with, where the ranges hold it."""
+        """Its parameters as a trial to begin with, where the ranges hold it; else its schedule's, if it has one."""
+        schedule = schedule_parameters(space.schedules, self.candidate(space).digits[0].tolist())
         if not all(_holds(axis, self.numbers[axis.name]) for axis in space.gpu):
-            return []
-        gpu = {GPU_PREFIX + name: value for name, value in self.numbers.items()}
-        digits = self.candidate(space).digits[0].tolist()
-        return [{**schedule_parameters(space.schedules, digits), **gpu}]
+            return [schedule] if schedule else []
+        return [schedule | {GPU_PREFIX + name: value for name, value in self.numbers.items()}]
 
 
 def unchanged(
