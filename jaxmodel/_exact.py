@@ -76,4 +76,4 @@ def cheap_gcd(a: Array, b: Array) -> Array:
 
 def is_zero(value: Floats) -> bool:
     """Whether a number is 0 already when the model is traced: what is made of it need not be computed at all."""
-    return isinstance(value, int | float) and value == 0
+    return isinstance(value, int | float) and bool(value == 0)  # np.float64 is a float, whose == gives np.bool

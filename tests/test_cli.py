@@ -239,7 +239,8 @@ def test_search(tmp_path, capsys):
     assert (used["sms_used"] <= used["gpu.sm_count"]).all()
     code, out, _ = answer(capsys, *words)
     assert code == 0
-    assert "40 trials with tpe, seed 3" in out
+    assert "40 trials with local (chosen, " in out
+    assert ", seed 3: " in out
     assert "front of the trials over latency_s, energy_j" in out
 
 
