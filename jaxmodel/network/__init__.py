@@ -1,0 +1,17 @@
+"""The network (eq 11): stages over shared links, the algorithms of collectives, and what a fabric makes of them."""
+
+from .collective import COLLECTIVES as COLLECTIVES
+from .collective import RULES as RULES
+from .collective import CollectiveCost as CollectiveCost
+from .collective import Way as Way
+from .collective import collective_cost as collective_cost
+from .collective import way_seconds as way_seconds
+from .collective import ways as ways
+from .hierarchy import NESTED as NESTED
+from .hierarchy import NestedCost as NestedCost
+from .hierarchy import NestedWay as NestedWay
+from .hierarchy import nested_cost as nested_cost
+from .hierarchy import nested_ways as nested_ways
+from .level import Level as Level
+from .level import Protocol as Protocol
+from .stage import stage_seconds as stage_seconds

@@ -1,0 +1,93 @@
+"""Collectives over nodes: chunks played through both levels, one level as a limit, and what must hold."""
+
+from functools import partial
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracles import chunk_pipeline
+from oracles import collective_messages as played
+
+from jaxmodel.network import Level, NestedCost, Protocol, nested_cost, nested_ways
+from jaxmodel.network.hierarchy import chunks_seconds
+
+COLLECTIVES = ("all_gather", "reduce_scatter", "all_reduce", "all_to_all", "broadcast")
+NONE = Protocol(start_s=0.0, hop_s=0.0, peer_s=0.0, bytes_per_s=0.0)
+
+
+@pytest.fixture(autouse=True)
+def float64():
+    with jax.enable_x64(True):
+        yield
+
+
+@partial(jax.jit, static_argnames="collective")
+def cost_of(collective: str, size: object, gpus: object, nodes: object, inner: Level, outer: Level) -> NestedCost:
+    return nested_cost(collective, size, gpus, nodes, inner, outer)
+
+
+def level(rate: float, hop_s: float, start_s: float, ll: bool = True, copy: float = np.inf) -> Level:
+    def protocol(share: float) -> Protocol:
+        return Protocol(start_s=start_s, hop_s=hop_s, peer_s=0.0, bytes_per_s=share * rate)
+
+    return Level(
+        ll=protocol(0.25) if ll else NONE, ll128=protocol(0.5) if ll else NONE, simple=protocol(1.0),
+        exchange_ll=NONE, exchange=NONE, direct=NONE, multicast=NONE, multimem=NONE,
+        exchange_ll_max_bytes=0.0, multicast_ranks_min=2.0, copy_bytes_per_s=copy,
+    )  # fmt: skip
+
+
+def test_one_chunk_is_the_parts_played_one_after_the_other() -> None:
+    inner, outer = level(3e11, 1e-6, 5e-6, ll=False), level(5e10, 8e-6, 5e-6, ll=False)
+    for gpus, nodes in ((8, 2), (4, 4), (8, 3), (2, 8)):
+        size = 4096.0  # so little that chunks do not pay
+        inside = played.played_seconds(played.ring_pass(gpus, size), 1e-6, 3e11)
+        gathered = played.played_seconds(played.ring_pass(nodes, size / gpus), 8e-6, 5e10)
+        for name in ("all_gather", "reduce_scatter"):
+            cost = cost_of(name, size, float(gpus), float(nodes), inner, outer)
+            assert float(cost.latency_s) == pytest.approx(5e-6 + inside + gathered, rel=1e-9)
+        between = [played.ring_all_reduce(nodes, size / gpus)]
+        if nodes & (nodes - 1) == 0:
+            between += [played.doubling_all_reduce(nodes, size / gpus)]
+            between += [played.double_tree_all_reduce(nodes, size / gpus, 1)]
+        expected = 5e-6 + 2 * inside + min(played.played_seconds(steps, 8e-6, 5e10) for steps in between)
+        cost = cost_of("all_reduce", size, float(gpus), float(nodes), inner, outer)
+        assert float(cost.chunks) == 1
+        assert float(cost.latency_s) == pytest.approx(expected, rel=1e-9)
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.01, 1.0), st.floats(0.0, 2.0)), min_size=3, max_size=3),
+    st.sampled_from([(False, True, False), (True, False), (False, True)]),
+    st.integers(1, 20),
+)
+def test_chunks_are_through_when_they_are_played(
+    seconds: list[tuple[float, float]], crosses: tuple[bool, ...], chunks: int
+) -> None:
+    parts = [(busy, after, network) for (busy, after), network in zip(seconds, crosses, strict=False)]
+    busy, whole = [busy for busy, _, _ in parts], [busy + after for busy, after, _ in parts]
+    closed = float(chunks_seconds(busy, whole, crosses, chunks))
+    assert closed == pytest.approx(chunk_pipeline.played_seconds(parts, chunks), rel=1e-9)
+
+
+@pytest.mark.parametrize("collective", COLLECTIVES)
+def test_what_holds_for_every_collective(collective: str) -> None:
+    size = np.geomspace(1e3, 1e9, 25)[:, None, None]
+    gpus, nodes = np.array([1.0, 2.0, 8.0])[:, None], np.array([1.0, 2.0, 6.0, 32.0])
+    inner, outer = level(3e11, 1e-6, 5e-6), level(5e10, 8e-6, 5e-6)
+    cost = cost_of(collective, size, gpus, nodes, inner, outer)
+    latency = np.asarray(cost.latency_s)
+    assert (latency[:, 0, 0] == 0).all()
+    assert np.isfinite(latency).all()
+    assert (np.asarray(cost.network_bytes)[:, :, 0] == 0).all()
+    assert (latency >= np.asarray(cost.network_bytes) / 5e10).all()
+    assert (np.diff(latency[:, 1:, 1:], axis=0) > 0).all()
+    for faster in (
+        (level(6e11, 1e-6, 5e-6), outer),
+        (inner, level(1e11, 8e-6, 5e-6)),
+        (inner, level(5e10, 4e-6, 5e-6)),
+    ):
+        assert (np.asarray(cost_of(collective, size, gpus, nodes, *faster).latency_s) <= latency * (1 + 1e-12)).all()
+    assert int(np.asarray(cost.way).max()) < len(nested_ways(collective))
