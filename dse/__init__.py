@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from .api import sweep_shapes as sweep_shapes
     from .batch.result import read_batch as read_batch
     from .batch.run import run_batch as run_batch
+    from .collective_table import collectives as collectives
+    from .content.fabric import list_fabrics as list_fabrics
+    from .content.fabric import load_fabric as load_fabric
     from .content.gpu import GpuFile as GpuFile
     from .content.gpu import list_gpus as list_gpus
     from .content.gpu import load_gpu as load_gpu
@@ -66,6 +69,9 @@ _EXPORTS = {
     "search": ".api",
     "sweep": ".api",
     "sweep_shapes": ".api",
+    "collectives": ".collective_table",
+    "list_fabrics": ".content.fabric",
+    "load_fabric": ".content.fabric",
     "GpuFile": ".content.gpu",
     "list_gpus": ".content.gpu",
     "load_gpu": ".content.gpu",

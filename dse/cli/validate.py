@@ -10,6 +10,7 @@
   dse validate attention               prefill latencies of libraries, published throughputs
   dse validate moe                     fused MoE layers of frameworks, by GPU and implementation
   dse validate decode_attention        decode latencies of libraries: GQA and MLA
+  dse validate collectives             NCCL's collectives and an engine's all-reduce, inside a node
 
 Both answer as tables or, with --json, for a program. `dse validate gemm --help` and `dse validate schedules --help` say
 more.
@@ -19,6 +20,7 @@ import argparse
 
 from . import (
     validate_attention,
+    validate_collectives,
     validate_decode_attention,
     validate_dequant_gemm,
     validate_gemm,
@@ -41,6 +43,7 @@ WHAT = {
     "attention": validate_attention,
     "moe": validate_moe,
     "decode_attention": validate_decode_attention,
+    "collectives": validate_collectives,
 }
 
 

@@ -1,0 +1,116 @@
+"""What a collective costs over sizes, numbers of GPUs and fabrics, and which algorithm and protocol run it.
+
+  dse collective all_reduce --bytes 64KiB:1GiB --ranks 2,4,8 --fabric nvlink4_x8
+  dse collective all_to_all --bytes 1MiB,16MiB --ranks 8 --fabric nvlink4_x8,nvlink5_x8 --rule best
+  dse collective all_reduce --bytes 1MiB:4GiB --ranks 8,16,64 --fabric nvlink4_x8+infiniband_ndr
+  dse collective all_gather --bytes 256MiB --ranks 8 --fabric-set link=2x        # faster links
+
+Bytes are those of the message as NCCL's benchmarks count them; docs/collectives.md says what that is for each.
+"""
+
+import argparse
+
+from ..errors import UserError
+from .options import positive
+
+UNITS = {"": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "kb": 1e3, "mb": 1e6, "gb": 1e9, "b": 1}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's options."""
+    parser.add_argument("collective", help="all_gather, reduce_scatter, all_reduce, all_to_all, broadcast or send")
+    parser.add_argument(
+        "--bytes", default="1KiB:1GiB", metavar="SIZES",
+        help="64KiB,1MiB, ..., or FROM:TO, each four times the last (default: 1KiB:1GiB)",
+    )  # fmt: skip
+    parser.add_argument("--ranks", default="8", metavar="N,N", help="GPUs that take part (default: 8)")
+    parser.add_argument(
+        "--fabric",
+        default="nvlink4_x8",
+        metavar="NAME,FILE",
+        help="dse fabrics lists them; A+B: nodes of A on the network B",
+    )
+    parser.add_argument(
+        "--fabric-set", action="append", default=[], metavar="NAME=VALUE",
+        help="link=2x (every rate), latency=0.5x (every start and step), or TABLE.NUMBER=VALUE",
+    )  # fmt: skip
+    parser.add_argument(
+        "--rule", default="nccl", help="nccl (default), engine: inference engines' kernels as well, or best: all"
+    )
+    parser.add_argument("--json", action="store_true", help="the answer as JSON on standard output")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints a row a (fabric, ranks, size)."""
+    from ..collective_table import collectives
+    from ..platform import configure_jax
+    from .show import print_json, table
+
+    configure_jax()
+    changes = dict(_pair(text) for text in arguments.fabric_set)
+    found = collectives(
+        arguments.collective,
+        read_sizes(arguments.bytes),
+        [positive(part) for part in arguments.ranks.split(",")],
+        arguments.fabric.split(","),
+        arguments.rule,
+        changes,
+    )
+    if arguments.json:
+        print_json(found)
+        return 0
+    rows = [
+        {
+            "fabric": row["fabric"],
+            "GPUs": str(row["ranks"]),
+            "bytes": size_text(row["bytes"]),
+            "latency us": f"{row['latency_s'] * 1e6:.2f}",
+            "bus GB/s": f"{row['bus_bytes_per_s'] / 1e9:.1f}",
+            "algorithm": row["algorithm"],
+            "protocol": row["protocol"],
+            "chunks": str(row["chunks"]),
+        }
+        for row in found.to_dict("records")
+    ]
+    print(table(rows, left=("fabric", "algorithm", "protocol")))
+    return 0
+
+
+def read_sizes(text: str) -> list[float]:
+    """Bytes of `64KiB,1MiB` or `1KiB:1GiB`, the latter four times each."""
+    low, colon, high = text.partition(":")
+    if not colon:
+        return [_size(part) for part in text.split(",")]
+    first, last = _size(low), _size(high)
+    if first > last:
+        raise UserError(f"--bytes {text}: a range runs upwards")
+    sizes = [first]
+    while sizes[-1] * 4 <= last:
+        sizes.append(sizes[-1] * 4)
+    return sizes
+
+
+def size_text(size: float) -> str:
+    """`64 KiB`, `1.5 MiB`."""
+    for name in ("GiB", "MiB", "KiB"):
+        if size >= UNITS[name.lower()]:
+            return f"{size / UNITS[name.lower()]:.4g} {name}"
+    return f"{size:.4g} B"
+
+
+def _size(text: str) -> float:
+    word = text.strip().lower()
+    digits = word.rstrip("kmgib")
+    unit = word[len(digits) :]
+    try:
+        value = float(digits) * UNITS[unit]
+    except (KeyError, ValueError):
+        raise UserError(f"--bytes {text!r} is no size: write a number with B, KiB, MiB, GiB, KB, MB or GB") from None
+    return value
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name or not value:
+        raise UserError(f"--fabric-set {text!r}: write NAME=VALUE, e.g. link=2x")
+    return name, value

@@ -1,0 +1,46 @@
+"""Every number a fabric file holds: its table, unit, allowed range and meaning.
+
+A table `[level]` says what is joined; each protocol has a table of its own with the same four numbers. A protocol that
+a file leaves out does not exist on that level.
+"""
+
+from .gpu_fields import Field
+
+PROTOCOLS = {
+    "ll": "chained steps, flags beside the data in every word",
+    "ll128": "chained steps, flags in every 128 bytes",
+    "simple": "chained steps, flags after the data",
+    "exchange_ll": "pairwise sends of little data (all-to-all, send)",
+    "exchange": "pairwise sends of much data",
+    "direct": "loads and stores to all peers at once, an inference engine's kernel",
+    "multicast": "the switch reduces and multicasts, the library's kernel",
+    "multimem": "the switch reduces and multicasts, an inference engine's kernel",
+}
+
+
+def _level() -> tuple[Field, ...]:
+    whole, maybe = {"whole": True}, {"positive": False}
+    return (
+        Field("ranks_max", "level", "GPUs", "most GPUs that the level joins", low=1, positive=False, **whole),
+        Field("link_bytes_per_s", "level", "bytes a second", "one GPU's links, each direction, as the datasheet says"),
+        Field("copy_bytes_per_s", "level", "bytes a second", "a rank's own piece copied beside the transfers"),
+        Field(
+            "exchange_ll_max_bytes", "level", "bytes to a peer", "up to here pairwise sends go by exchange_ll", **maybe
+        ),
+        Field("multicast_ranks_min", "level", "GPUs", "from here the switch reduces", default=2.0, **maybe),
+    )
+
+
+def _protocol(table: str) -> tuple[Field, ...]:
+    return (
+        Field("start_s", table, "s", "start of a collective's kernel", positive=False),
+        Field("hop_s", table, "s", "one dependent step", positive=False),
+        Field("peer_s", table, "s", "each further peer in a step", positive=False, default=0.0),
+        Field("bytes_per_s", table, "bytes a second", "one GPU's links, each direction"),
+        Field("peer_bytes_per_s", table, "bytes a second", "to one peer; 0: as the links", positive=False, default=0.0),
+    )
+
+
+LEVEL = {field.name: field for field in _level()}
+PROTOCOL = {table: {field.name: field for field in _protocol(table)} for table in PROTOCOLS}
+TABLES = {"level": LEVEL, **PROTOCOL}
