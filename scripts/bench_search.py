@@ -1,6 +1,6 @@
 """How many trials searches need where the exhaustive answer is known: the H200's GEMM space, 8192 x 8192 x 8192, bf16.
 
-python scripts/bench_search.py samplers [--samplers random,local,...] [--trials 1000] [--seeds 10] [--axis ...]
+python scripts/bench_search.py samplers [--samplers random,local,...] [--trials 1000] [--seeds 10] [--first-seed 10]
 python scripts/bench_search.py joint [--seeds 10]
 
 samplers  schedules alone, the whole space: trials to within 1 % of the fastest schedule, and to 99 % of the hypervolume
@@ -60,7 +60,7 @@ JOINT = (
 )
 
 
-def samplers(names: Sequence[str], trials: int, seeds: int, axes: Sequence[str]) -> None:
+def samplers(names: Sequence[str], trials: int, seeds: range, axes: Sequence[str]) -> None:
     """Schedules alone."""
     asked = ask(SHAPE, "bf16", GPU)
     job = make_job(asked, None, None, axes, objectives=FRONT)
@@ -71,7 +71,7 @@ def samplers(names: Sequence[str], trials: int, seeds: int, axes: Sequence[str])
         f"{several.source}, {time.perf_counter() - began:.1f} s: fastest {one.best * 1e6:.1f} us, "
         f"{len(several.front):,} points on the front"
     )
-    print(f"{trials:,} trials, {seeds} seeds, batches of 32")
+    print(f"{trials:,} trials, seeds {seeds[0]} to {seeds[-1]}, batches of 32")
     print(
         "| sampler | to 1 %: median | worst | not | regret | to 99 % HV: median | worst | not | HV share | ms a trial |"
     )
@@ -90,7 +90,7 @@ def samplers(names: Sequence[str], trials: int, seeds: int, axes: Sequence[str])
         print("| " + " | ".join([*cells, f"{ms:.2f}"]) + " |", flush=True)
 
 
-def joint(seeds: int, keep: Path | None) -> None:
+def joint(seeds: range, keep: Path | None) -> None:
     """GPUs and schedules."""
     asked = ask(SHAPE, "bf16", GPU)
     job = make_job(asked, None, "quick", None, objectives=("latency_s",))
@@ -112,7 +112,7 @@ def joint(seeds: int, keep: Path | None) -> None:
     print("|---|---|---|---|---|---|---|---|---|")
     for name, inner, trials in JOINT:
         shares, spent, seconds = [], [], []
-        for seed in range(seeds):
+        for seed in seeds:
             began = time.perf_counter()
             found = run_search(
                 job, trials, name, seed, gpu=axes, make_gpu=cached.record, objectives=("latency_s", "area_mm2"),
@@ -125,7 +125,7 @@ def joint(seeds: int, keep: Path | None) -> None:
         below = sum(share < 0.99 for share in shares)
         print(
             f"| {name} | {inner or '-'} | {trials:,} | {100 * np.median(shares):.2f} % | {100 * min(shares):.2f} % | "
-            f"{below} of {seeds} | {max(spent):,} | {100 * max(spent) / exhaustive.evaluations:.3f} % | "
+            f"{below} of {len(seeds)} | {max(spent):,} | {100 * max(spent) / exhaustive.evaluations:.3f} % | "
             f"{np.median(seconds):.1f} |",
             flush=True,
         )
@@ -170,14 +170,14 @@ def _exhaustive(job: Any, axes: dict[str, list[float]], cached: _Remembered, kee
     return reference_of(values, evaluations, "the grid"), len(gpus), len(schedules)
 
 
-def _runs(job: Any, name: str, trials: int, seeds: int, reference: Reference) -> tuple[list[Any], float]:
+def _runs(job: Any, name: str, trials: int, seeds: range, reference: Reference) -> tuple[list[Any], float]:
     found, seconds = [], 0.0
-    for seed in range(seeds):
+    for seed in seeds:
         began = time.perf_counter()
         result = run_search(job, trials, name, seed, reference=reference)
         seconds += time.perf_counter() - began
         found.append(result.quality)
-    return found, 1e3 * seconds / (trials * seeds)
+    return found, 1e3 * seconds / (trials * len(seeds))
 
 
 def _reached(trials: Sequence[int | None]) -> list[str]:
@@ -198,14 +198,18 @@ def main() -> None:
     parser.add_argument("--samplers", default=",".join(QUICK))
     parser.add_argument("--trials", type=positive, default=1000)
     parser.add_argument("--seeds", type=positive, default=10)
+    parser.add_argument(
+        "--first-seed", type=int, default=0, help="settings were chosen on seeds 0 to 9: others are fresh"
+    )
     parser.add_argument("--axis", action="append", default=[], help="restrict the space, as dse search")
     parser.add_argument("--keep", type=Path, help="a file for the latencies of the grid, to sweep it once")
     options = parser.parse_args()
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
     print(f"{len(os.sched_getaffinity(0))} cores")
     if options.part == "samplers":
-        samplers(options.samplers.split(","), options.trials, options.seeds, options.axis)
+        samplers(options.samplers.split(","), options.trials, seeds, options.axis)
     else:
-        joint(options.seeds, options.keep)
+        joint(seeds, options.keep)
 
 
 if __name__ == "__main__":
