@@ -4,13 +4,15 @@ from dse import collectives
 table = collectives("all_reduce", sizes=[1e6, 64e6], ranks=[2, 4, 8], fabrics=["nvlink4_x8", "nvlink5_x8"])
 """
 
+import math
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .compiled import jit
-from .content.fabric import Fabric, FabricLevel, load_fabric
+from .content.fabric import Fabric, FabricLevel, changed_fabric, load_fabric
 from .errors import UserError, unknown
 
 if TYPE_CHECKING:
@@ -39,10 +41,11 @@ def collectives(
 
     Args:
         collective: one of `jaxmodel.network.COLLECTIVES`; what its bytes are says `MEANING`.
-        sizes: bytes, above 0.
+        sizes: bytes, from 1 to 2^50.
         ranks: GPUs that take part; at most what the fabric joins.
         fabrics: names, paths or loaded ones.
         rule: "nccl": what the library chooses; "engine": kernels of inference engines as well; "best": all algorithms.
+            Over nodes all that `jaxmodel.network.nested_ways` has are considered, whatever the rule.
         overrides: what-if changes of every fabric (`load_fabric`).
 
     Returns:
@@ -51,7 +54,8 @@ def collectives(
         and bus_bytes_per_s (what nccl-tests calls bus bandwidth).
 
     Raises:
-        UserError: an unknown collective, rule or fabric, a size or a number of ranks that cannot be.
+        UserError: an unknown collective, rule or fabric, a size or a number of ranks that cannot be, a fabric without
+            the protocols that the collective needs.
     """
     import pandas as pd
 
@@ -61,13 +65,14 @@ def collectives(
         raise unknown("collective", collective, COLLECTIVES)
     if rule not in RULES:
         raise unknown("rule", rule, RULES)
-    _check_sizes(sizes)
+    asked = _checked_sizes(sizes)
+    if isinstance(fabrics, (str, os.PathLike, Fabric)) or not len(fabrics):
+        raise UserError(f"fabrics = {fabrics!r} is not allowed: a list of at least one, e.g. ['nvlink4_x8']")
     tables = []
     for given in fabrics:
-        fabric = given if isinstance(given, Fabric) else load_fabric(given, overrides)
-        check_ranks(ranks, fabric)
-        for count in ranks:
-            tables.append(_rows(collective, rule, np.asarray(sizes, np.float32), int(count), fabric))
+        fabric = changed_fabric(given, overrides) if isinstance(given, Fabric) else load_fabric(given, overrides)
+        for count in check_ranks(ranks, fabric):
+            tables.append(_rows(collective, rule, asked, count, fabric))
     return pd.concat(tables, ignore_index=True)
 
 
@@ -80,12 +85,14 @@ def _rows(collective: str, rule: str, sizes: np.ndarray, ranks: int, fabric: Fab
         found = _inside(collective, rule, sizes, ranks, inner)
     else:
         found = _over_nodes(collective, sizes, ranks, fabric.name, inner, outer[0])
-    latency = found["latency_s"]
+    latency = found["latency_s"].astype(float)
+    if not np.isfinite(latency).all():
+        raise UserError(_no_way(collective, rule, fabric, ranks > inner["ranks_max"]))
     return pd.DataFrame(
         {
             "fabric": fabric.name,
             "ranks": np.int32(ranks),
-            "bytes": sizes.astype(float),
+            "bytes": sizes,
             **found,
             "algorithm_bytes_per_s": sizes / latency,
             "bus_bytes_per_s": _bus_factor(collective, ranks) * sizes / latency,
@@ -96,7 +103,9 @@ def _rows(collective: str, rule: str, sizes: np.ndarray, ranks: int, fabric: Fab
 def _inside(collective: str, rule: str, sizes: np.ndarray, ranks: int, level: FabricLevel) -> dict[str, Any]:
     from jaxmodel.network import ways
 
-    latency, way, wire = map(np.asarray, _COST(collective, rule, sizes, np.float32(ranks), level.bind()))
+    latency, way, wire = map(
+        np.asarray, _COST(collective, rule, sizes.astype(np.float32), np.float32(ranks), level.bind())
+    )
     chosen = [ways(collective, rule)[int(at)] for at in way]
     return {
         "latency_s": latency,
@@ -119,7 +128,7 @@ def _over_nodes(
     if ranks % gpus:
         raise UserError(f"ranks = {ranks} is not allowed on {name}: at most {gpus}, or whole nodes of {gpus}")
     nodes = np.float32(ranks // gpus)
-    cost = _NESTED_COST(collective, sizes, np.float32(gpus), nodes, inner.bind(), outer.bind())
+    cost = _NESTED_COST(collective, sizes.astype(np.float32), np.float32(gpus), nodes, inner.bind(), outer.bind())
     latency, way, chunks, network = map(np.asarray, cost)
     chosen = [nested_ways(collective)[int(at)] for at in way]
     return {
@@ -130,6 +139,19 @@ def _over_nodes(
         "wire_bytes": np.nan,
         "network_bytes": network,
     }
+
+
+def _no_way(collective: str, rule: str, fabric: Fabric, over_nodes: bool) -> str:
+    from jaxmodel.network import nested_ways, ways
+
+    able = nested_ways(collective) if over_nodes else ways(collective, rule)
+    needed = ", ".join(dict.fromkeys(way.protocol for way in able))
+    levels = fabric.levels if over_nodes else fabric.levels[:1]
+    has = "; ".join(
+        f"{level.name} has {', '.join(name for name in level.values if name != 'level')}" for level in levels
+    )
+    which = "over nodes, both levels," if over_nodes else f"by the rule {rule}"
+    return f"{collective} {which} needs one of the protocols {needed}: {has}; choose another fabric or rule, or add a table"
 
 
 def _cost(collective: str, rule: str, size: Any, ranks: Any, level: Any) -> tuple:
@@ -158,20 +180,30 @@ def _bus_factor(collective: str, ranks: int) -> float:
     return others if collective in ("all_gather", "reduce_scatter", "all_to_all") else 1.0
 
 
-def _check_sizes(sizes: Sequence[float]) -> None:
-    wrong = next((size for size in sizes if not 0 < size <= MOST_BYTES), None)
+def _checked_sizes(sizes: Sequence[float]) -> np.ndarray:
+    wrong = next(
+        (size for size in _listed("sizes", sizes) if not _is_number(size) or not 1 <= size <= MOST_BYTES), None
+    )
     if wrong is not None:
-        raise UserError(f"bytes = {wrong!r} is not allowed: above 0, at most 2^50")
-    if not len(sizes):
-        raise UserError("no size is given: at least one")
+        raise UserError(f"bytes = {wrong!r} is not allowed: at least 1, at most 2^50")
+    return np.asarray(sizes, float)
 
 
-def check_ranks(ranks: Sequence[int], fabric: Fabric) -> None:
-    """Raises where a fabric does not join so many."""
-    wrong = next((one for one in ranks if one != int(one) or not 2 <= one <= fabric.ranks_max), None)
-    if wrong is not None:
-        raise UserError(
-            f"ranks = {wrong!r} is not allowed: a whole number from 2 to {fabric.ranks_max} on {fabric.name}"
-        )
-    if not len(ranks):
-        raise UserError("no number of ranks is given: at least one")
+def check_ranks(ranks: Sequence[int], fabric: Fabric) -> list[int]:
+    """The numbers of ranks; raises where a fabric does not join so many."""
+    for one in _listed("ranks", ranks):
+        if not _is_number(one) or one != int(one) or not 2 <= one <= fabric.ranks_max:
+            raise UserError(
+                f"ranks = {one!r} is not allowed: a whole number from 2 to {fabric.ranks_max} on {fabric.name}"
+            )
+    return [int(one) for one in ranks]
+
+
+def _listed(name: str, values: Any) -> Any:
+    if isinstance(values, str) or not hasattr(values, "__len__") or not len(values):
+        raise UserError(f"{name} = {values!r} is not allowed: a list of at least one number")
+    return values
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and math.isfinite(value)

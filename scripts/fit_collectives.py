@@ -156,7 +156,8 @@ def toml_lines(numbers: dict[str, float], switch: bool) -> list[str]:
         for name in ("start_s", "hop_s", "peer_s", "bytes_per_s", "peer_bytes_per_s"):
             value = float(getattr(protocol, name))
             if np.isfinite(value) and (value or name in ("start_s", "hop_s")):
-                kind = "fitted" if f"{table}.{name}" in numbers else "derived" if value else "assumed"
+                fitted = f"{table}.{name}" in numbers or (table, name) == ("ll128", "bytes_per_s")  # by its share
+                kind = "fitted" if fitted else "derived" if value else "assumed"
                 source = "engine-rows" if table in ("direct", "multimem") else "nccl-rows"
                 lines.append(_line(name, value, kind, source))
         lines.append("")

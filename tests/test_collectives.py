@@ -92,7 +92,7 @@ def test_every_number_of_a_fabric_has_a_source(name: str) -> None:
         (["send", "--ranks", "9"], "ranks = 9 is not allowed: a whole number from 2 to 8 on nvlink4_x8"),
         (["send", "--ranks", "1"], "ranks = 1 is not allowed"),
         (["send", "--bytes", "5x"], "--bytes '5x' is no size: write a number with B, KiB"),
-        (["send", "--bytes", "0"], "bytes = 0.0 is not allowed: above 0"),
+        (["send", "--bytes", "0"], "bytes = 0.0 is not allowed: at least 1"),
         (["send", "--bytes", "1MiB:1KiB"], "a range runs upwards"),
         (["send", "--fabric", "nvlink"], "unknown fabric 'nvlink'"),
         (["send", "--fabric", "nvlink4_x8+nvlink3_x8+nvl72"], "has 3 levels: two are modelled"),
@@ -103,7 +103,19 @@ def test_every_number_of_a_fabric_has_a_source(name: str) -> None:
         (["all_reduce", "--fabric", "nvlink4_x8+infiniband_ndr", "--ranks", "12"], "at most 8, or whole nodes of 8"),
         (["send", "--rule", "fast"], "unknown rule 'fast'; known: best, engine, nccl"),
         (["send", "--fabric-set", "lnik=2x"], "unknown number of the fabric nvlink4_x8 'lnik'"),
-        (["send", "--fabric-set", "simple.hop_s=-1"], "simple.hop_s = '-1'; allowed: a number at least 0 (s)"),
+        (
+            ["send", "--fabric-set", "simple.hop_s=-1"],
+            "simple.hop_s = '-1'; allowed: a number at least 0, at most 1 (s)",
+        ),
+        (["send", "--ranks", "2,x"], "--ranks 'x' is not a whole number: write numbers of GPUs such as 2,4,8"),
+        (["send", "--ranks", ""], "--ranks '' is not a whole number"),
+        (["send", "--bytes", "0:1KiB"], "a range runs upwards, from at least 1 byte to at most 2^50"),
+        (["send", "--bytes", "1KiB:inf"], "a range runs upwards, from at least 1 byte to at most 2^50"),
+        (["send", "--bytes", "nan:1KiB"], "a range runs upwards"),
+        (["send", "--fabric-set", "link=5e11"], "link stands for numbers that differ; write a change such as 2x"),
+        (["send", "--fabric-set", "link=1e-60x"], "allowed: a number at least 1, at most 1e+18 (bytes a second)"),
+        (["send", "--fabric-set", "link=2x", "--fabric-set", "link=3x"], "--fabric-set link is given twice"),
+        (["send", "--fabric-set", "\u00b2:link=2x"], "is not a level; nvlink4_x8 has levels 0 to 0"),
         (["send", "--fabric-set", "link"], "write NAME=VALUE, e.g. link=2x"),
         (["send", "--fabric-set", "3:link=2x"], "'3' is not a level; nvlink4_x8 has levels 0 to 0"),
     ],
@@ -112,6 +124,82 @@ def test_what_is_refused(capsys, words: list[str], said: str) -> None:
     code, out, err = answer(capsys, "collective", *words)
     assert (code, out) == (2, "")
     assert said in err
+
+
+def test_a_collective_without_its_protocols_is_refused(capsys, tmp_path) -> None:
+    mine = str(tmp_path / "mine.toml")
+    datum = '{ value = 8, kind = "assumed", source = "s" }'
+    level = "\n".join(f"{name} = {datum}" for name in ("ranks_max", "link_bytes_per_s", "copy_bytes_per_s"))
+    direct = f"[direct]\nstart_s = {datum}\nhop_s = {datum}\nbytes_per_s = {datum}\n".replace("8,", "1,")
+    (tmp_path / "mine.toml").write_text(f"[level]\n{level}\nexchange_ll_max_bytes = {datum}\n{direct}")
+    for words, said in (
+        (
+            ["send", "--fabric", "infiniband_ndr"],
+            "send by the rule nccl needs one of the protocols exchange_ll, exchange",
+        ),
+        (
+            ["all_reduce", "--fabric", "MINE+infiniband_ndr", "--ranks", "16"],
+            "all_reduce over nodes, both levels, needs one of the protocols ll, ll128, simple: mine has direct",
+        ),
+    ):
+        code, out, err = answer(capsys, "collective", *(word.replace("MINE", mine) for word in words))
+        assert (code, out) == (2, "")
+        assert said in err
+
+
+def test_what_python_refuses() -> None:
+    for given, said in (
+        ({"fabrics": "nvlink4_x8"}, "fabrics = 'nvlink4_x8' is not allowed: a list"),
+        ({"fabrics": []}, "a list of at least one"),
+        ({"fabrics": [4]}, "a fabric is the name or the path of a file, not 4"),
+        ({"sizes": []}, r"sizes = \[\] is not allowed: a list of at least one number"),
+        ({"sizes": 5.0}, "sizes = 5.0 is not allowed: a list"),
+        ({"sizes": ["1KiB"]}, "bytes = '1KiB' is not allowed: at least 1, at most 2"),
+        ({"sizes": [np.nan]}, "bytes = nan is not allowed"),
+        ({"ranks": 8}, "ranks = 8 is not allowed: a list"),
+        ({"ranks": [2.5]}, "ranks = 2.5 is not allowed: a whole number from 2 to 8"),
+        ({"ranks": [np.nan]}, "ranks = nan is not allowed"),
+        ({"ranks": ["8"]}, "ranks = '8' is not allowed"),
+        ({"overrides": {"link": 2.0}}, "link stands for numbers that differ"),
+        ({"overrides": {"simple.hop_s": None}}, "simple.hop_s = None; allowed"),
+    ):
+        asked = {"sizes": [1e6], "ranks": [8], "fabrics": ["nvlink4_x8"], **given}
+        with pytest.raises(UserError, match=said):
+            collectives("all_reduce", **asked)
+
+
+def test_a_loaded_fabric_is_changed_as_a_named_one_is_and_sizes_are_kept() -> None:
+    sizes = np.array([2.0**24 + 1, 2.0**30 + 1])
+    named, loaded = (
+        collectives("all_gather", sizes, np.array([8]), [one], overrides={"link": "2x"})
+        for one in ("nvlink4_x8", load_fabric("nvlink4_x8"))
+    )
+    assert list(named["latency_s"]) == list(loaded["latency_s"])
+    assert list(named["bytes"]) == list(sizes)
+
+
+def test_measurements_that_cannot_be_are_refused(tmp_path) -> None:
+    row = {"system": "h100_sxm", "library": "nccl_2", "collective": "all_reduce", "ranks": 8, "bytes": 64}
+    row |= {"latency_us": 9.0}
+    for change, said in (
+        ({"latency_us": 0.0}, "latency_us = 0 in a row; allowed: a number above 0"),
+        ({"latency_us": np.nan}, "latency_us = nan in a row"),
+        ({"bytes": "64"}, "bytes is a column of .*; allowed: numbers"),
+        ({"system": None}, "system = None in a row; allowed: a text"),
+        ({"library": 1}, "library = 1 in a row"),
+        ({"ranks": None}, "ranks"),
+    ):
+        pd.DataFrame([row | change]).to_parquet(tmp_path / "t.parquet")
+        with pytest.raises(UserError, match=said):
+            validate_collectives(tmp_path / "t.parquet")
+    pd.DataFrame([row]).drop(columns="ranks").to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(UserError, match="has no column ranks; needed: system"):
+        validate_collectives(tmp_path / "t.parquet")
+    pd.DataFrame([row]).to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(UserError, match="unknown part 'half'; known: all, fit, report"):
+        validate_collectives(tmp_path / "t.parquet", "half")
+    with pytest.raises(UserError, match="unknown GPU of the table 'h10'; known: h100_sxm"):
+        validate_collectives(tmp_path / "t.parquet", fabrics={"h10": "nvlink4_x8"})
 
 
 def test_a_file_of_ones_own_says_all_its_problems(tmp_path) -> None:
@@ -130,6 +218,20 @@ def test_a_file_of_ones_own_says_all_its_problems(tmp_path) -> None:
         assert part in text
     assert "level.link_bytes_per_s: is missing" in text
     assert "protocols: are missing" in text
+
+
+def test_bases_that_cannot_be(tmp_path) -> None:
+    one, other = tmp_path / "one.toml", tmp_path / "other.toml"
+    one.write_text(f"base = '{other}'\n")
+    other.write_text(f"base = '{one}'\n")
+    with pytest.raises(UserError, match="bases go in a circle: one -> other -> one"):
+        load_fabric(one)
+    one.write_text("base = 3\ntitle = 5\n")
+    with pytest.raises(UserError, match=r"(?s)title: must be a text, not 5.*base: must be a text, not 3"):
+        load_fabric(one)
+    one.write_text('base = "nvlink"\n')
+    with pytest.raises(UserError, match=r"unknown fabric 'nvlink'.*in `base` of .*one.toml"):
+        load_fabric(one)
 
 
 def test_fabrics_are_listed_and_shown(capsys) -> None:

@@ -58,6 +58,15 @@ def test_one_chunk_is_the_parts_played_one_after_the_other() -> None:
         assert float(cost.latency_s) == pytest.approx(expected, rel=1e-9)
 
 
+def test_only_a_ranks_own_piece_is_copied() -> None:
+    """All-reduce works in place; an all-gather or reduce-scatter copies a p-th, as it does inside one node."""
+    fast, slow = level(3e11, 0.0, 0.0, ll=False), level(3e11, 0.0, 0.0, ll=False, copy=1e9)
+    for name, copied in (("all_reduce", 0.0), ("all_gather", 1e6 / 32), ("reduce_scatter", 1e6 / 32)):
+        times = [float(cost_of(name, 1e6, 8.0, 4.0, one, one).latency_s) for one in (fast, slow)]
+        assert times[1] - times[0] == pytest.approx(copied / 1e9, abs=1e-5)
+        assert (times[1] == times[0]) == (copied == 0)
+
+
 @given(
     st.lists(st.tuples(st.floats(0.01, 1.0), st.floats(0.0, 2.0)), min_size=3, max_size=3),
     st.sampled_from([(False, True, False), (True, False), (False, True)]),

@@ -9,10 +9,11 @@ Bytes are those of the message as NCCL's benchmarks count them; docs/collectives
 """
 
 import argparse
+from collections.abc import Sequence
 
 from ..errors import UserError
-from .options import positive
 
+MOST_BYTES = 2.0**50
 UNITS = {"": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "kb": 1e3, "mb": 1e6, "gb": 1e9, "b": 1}
 
 
@@ -47,11 +48,11 @@ def run(arguments: argparse.Namespace) -> int:
     from .show import print_json, table
 
     configure_jax()
-    changes = dict(_pair(text) for text in arguments.fabric_set)
+    changes = changes_of(arguments.fabric_set)
     found = collectives(
         arguments.collective,
         read_sizes(arguments.bytes),
-        [positive(part) for part in arguments.ranks.split(",")],
+        [_rank(part) for part in arguments.ranks.split(",")],
         arguments.fabric.split(","),
         arguments.rule,
         changes,
@@ -82,8 +83,8 @@ def read_sizes(text: str) -> list[float]:
     if not colon:
         return [_size(part) for part in text.split(",")]
     first, last = _size(low), _size(high)
-    if first > last:
-        raise UserError(f"--bytes {text}: a range runs upwards")
+    if not 1 <= first <= last <= MOST_BYTES:
+        raise UserError(f"--bytes {text}: a range runs upwards, from at least 1 byte to at most 2^50")
     sizes = [first]
     while sizes[-1] * 4 <= last:
         sizes.append(sizes[-1] * 4)
@@ -107,6 +108,24 @@ def _size(text: str) -> float:
     except (KeyError, ValueError):
         raise UserError(f"--bytes {text!r} is no size: write a number with B, KiB, MiB, GiB, KB, MB or GB") from None
     return value
+
+
+def changes_of(texts: Sequence[str]) -> dict[str, str]:
+    """What-if changes, a name once, of `NAME=VALUE` texts."""
+    changes: dict[str, str] = {}
+    for text in texts:
+        name, value = _pair(text)
+        if name in changes:
+            raise UserError(f"--fabric-set {name} is given twice: give it once")
+        changes[name] = value
+    return changes
+
+
+def _rank(text: str) -> int:
+    word = text.strip()
+    if not (word.isascii() and word.isdecimal() and len(word) < 10):
+        raise UserError(f"--ranks {text[:30]!r} is not a whole number: write numbers of GPUs such as 2,4,8")
+    return int(word)
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -24,7 +24,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ..content.fabric import list_fabrics, load_fabric
     from .show import print_json, table
 
-    if arguments.fabric:
+    if arguments.fabric is not None:
         about = load_fabric(arguments.fabric).to_dict()
         if arguments.json:
             print_json(about)

@@ -117,25 +117,33 @@ def load_fabric(name: str | os.PathLike[str], overrides: Mapping[str, str | floa
     Args:
         name: innermost level first.
         overrides: what-if changes, "TABLE.NUMBER" -> "2x", "+10%" or a number in its unit; "link" means every rate of
-            the level, "latency" every start and step. A name holds for every level; "0:link" for the innermost alone.
+            the level, "latency" every start and step: by a factor, as they differ. A name holds for every level; "0:link" for the innermost alone.
 
     Raises:
         UserError: an unknown name, an unreadable file, or all problems of a file or of the overrides in one message.
     """
+    if not isinstance(name, (str, os.PathLike)):
+        raise UserError(f"a fabric is the name or the path of a file, not {name!r}")
     text = os.fspath(name)
     levels = [_load_level(part) for part in text.split(JOINED)]
     if len(levels) > 2:
         raise UserError(f"the fabric {text} has {len(levels)} levels: two are modelled, nodes and what joins them")
+    return changed_fabric(Fabric(text, tuple(levels)), overrides)
+
+
+def changed_fabric(fabric: Fabric, overrides: Mapping[str, str | float] | None) -> Fabric:
+    """The fabric with what-if changes, as `load_fabric` takes them."""
+    levels = list(fabric.levels)
     for written, change in (overrides or {}).items():
         which, _, target = str(written).rpartition(":")
-        if which and not (which.isdigit() and int(which) < len(levels)):
+        if which and which not in map(str, range(len(levels))):
             raise UserError(
-                f"--fabric-set {written}: {which!r} is not a level; {text} has levels 0 to {len(levels) - 1}"
+                f"--fabric-set {written}: {which!r} is not a level; {fabric.name} has levels 0 to {len(levels) - 1}"
             )
         chosen = [int(which)] if which else range(len(levels))
         for index in chosen:
             levels[index] = _changed(levels[index], target, change)
-    return Fabric(text, tuple(levels))
+    return replace(fabric, levels=tuple(levels))
 
 
 def list_fabrics() -> tuple[str, ...]:
@@ -176,9 +184,12 @@ def _read(path: Path, chain: tuple[Path, ...], problems: Problems) -> tuple[str,
     if not isinstance(sources, dict) or not all(isinstance(text, str) for text in sources.values()):
         problems.add("sources", "must be a table of texts, short name -> what it stands for")
         sources = {}
-    title, values = str(raw.get("title", path.stem)), {}
-    if "base" in raw:
-        base = find_content("fabric", FOLDER, str(raw["base"]), skip=path)
+    title, values = raw.get("title", path.stem), {}
+    for key in ("title", "base"):
+        if not isinstance(raw.get(key, ""), str):
+            problems.add(key, f"must be a text, not {raw[key]!r}")
+    if isinstance(raw.get("base"), str):
+        base = find_content("fabric", FOLDER, raw["base"], fix=f"in `base` of {path}", skip=path)
         of_base = Problems(str(base))
         values = _read(base, (*chain, path.resolve()), of_base)[1]
         of_base.raise_if_any()
@@ -207,19 +218,25 @@ def _changed(level: FabricLevel, target: str, change: str | float) -> FabricLeve
     """The level with one number, or the numbers that a short name stands for, changed."""
     chosen = _targets(level, target)
     factor = factor_of(change) if isinstance(change, str) else None
+    if factor is None and target in SHORT:
+        raise UserError(
+            f"--fabric-set {target} = {change!r}: {target} stands for numbers that differ; write a change such as 2x or"
+            " +10%, or TABLE.NUMBER=VALUE"
+        )
     values = {table: dict(own) for table, own in level.values.items()}
     said = list(level.changes)
     for table, name in chosen:
         old = values[table][name]
         try:
             number = old.number * factor if factor is not None else float(change)
-        except ValueError:
+        except (TypeError, ValueError):
             number = math.nan
         field = TABLES[table][name]
         if not field.accepts(number):
             raise UserError(
                 f"--fabric-set {target} = {change!r}; allowed: {field.allowed()}, or a change such as 2x or +10%"
             )
+        number = int(number) if field.whole else number
         values[table][name] = replace(old, value=number, kind="assumed", source=f"what if, {change}")
         said.append(f"{level.name}: {table}.{name}: {old.number:g} -> {number:g}")
     return replace(level, values=values, changes=tuple(said))

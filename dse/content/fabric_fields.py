@@ -1,11 +1,13 @@
 """Every number a fabric file holds: its table, unit, allowed range and meaning.
 
-A table `[level]` says what is joined; each protocol has a table of its own with the same four numbers. A protocol that
+A table `[level]` says what is joined; each protocol has a table of its own with the same five numbers. A protocol that
 a file leaves out does not exist on that level.
 """
 
 from .gpu_fields import Field
 
+MOST_RANKS = 2**16  # exact in the model: `jaxmodel.network.steps.tree_depth`
+RATE = {"positive": False, "low": 1.0, "high": 1e18}  # finite times in float32
 PROTOCOLS = {
     "ll": "chained steps, flags beside the data in every word",
     "ll128": "chained steps, flags in every 128 bytes",
@@ -21,22 +23,23 @@ PROTOCOLS = {
 def _level() -> tuple[Field, ...]:
     whole, maybe = {"whole": True}, {"positive": False}
     return (
-        Field("ranks_max", "level", "GPUs", "most GPUs that the level joins", low=1, positive=False, **whole),
-        Field("link_bytes_per_s", "level", "bytes a second", "one GPU's links, each direction, as the datasheet says"),
-        Field("copy_bytes_per_s", "level", "bytes a second", "a rank's own piece copied beside the transfers"),
+        Field("ranks_max", "level", "GPUs", "most GPUs that the level joins", low=1, high=MOST_RANKS, **maybe, **whole),
         Field(
-            "exchange_ll_max_bytes", "level", "bytes to a peer", "up to here pairwise sends go by exchange_ll", **maybe
+            "link_bytes_per_s", "level", "bytes a second", "one GPU's links, each way, as the datasheet says", **RATE
         ),
+        Field("copy_bytes_per_s", "level", "bytes a second", "a rank's own piece copied beside the transfers", **RATE),
+        Field("exchange_ll_max_bytes", "level", "bytes to a peer", "pairwise sends by exchange_ll up to here", **maybe),
         Field("multicast_ranks_min", "level", "GPUs", "from here the switch reduces", default=2.0, **maybe),
     )
 
 
 def _protocol(table: str) -> tuple[Field, ...]:
+    seconds = {"positive": False, "high": 1.0}
     return (
-        Field("start_s", table, "s", "start of a collective's kernel", positive=False),
-        Field("hop_s", table, "s", "one dependent step", positive=False),
-        Field("peer_s", table, "s", "each further peer in a step", positive=False, default=0.0),
-        Field("bytes_per_s", table, "bytes a second", "one GPU's links, each direction"),
+        Field("start_s", table, "s", "start of a collective's kernel", **seconds),
+        Field("hop_s", table, "s", "one dependent step", **seconds),
+        Field("peer_s", table, "s", "each further peer in a step", default=0.0, **seconds),
+        Field("bytes_per_s", table, "bytes a second", "one GPU's links, each direction", **RATE),
         Field("peer_bytes_per_s", table, "bytes a second", "to one peer; 0: as the links", positive=False, default=0.0),
     )
 

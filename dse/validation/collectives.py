@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,10 +68,15 @@ def validate_collectives(
         fabrics: system -> fabric; None: `FABRICS`.
 
     Raises:
-        UserError: no such file or column, an unknown part, a system without a fabric, no row left.
+        UserError: no such file or column, a value that cannot be, an unknown part, a system without a fabric, a fabric
+            for a system that the table lacks, no row left.
     """
     rows = _rows(table, part)
+    systems = list(rows["system"].unique())
     chosen = FABRICS | dict(fabrics or {})
+    for name in fabrics or {}:
+        if name not in systems:
+            raise unknown("GPU of the table", name, systems)
     lacking = [name for name in rows["system"].unique() if name not in chosen]
     if lacking:
         raise UserError(f"no fabric is given for {', '.join(lacking)}: give one with --fabric {lacking[0]}=NAME")
@@ -88,13 +94,33 @@ def validate_collectives(
 def _rows(table: str | os.PathLike[str] | None, part: str | None) -> "pd.DataFrame":
     path = home_expanded(table) if table is not None else content_files("studies/measured", ".parquet")["collectives"]
     rows = read_measured_table(path, COLUMNS)
+    missing = [name for name in COLUMNS if name not in rows.columns]
+    if missing:
+        raise UserError(f"{path} has no column {', '.join(missing)}; needed: {', '.join(COLUMNS)}")
+    if part is not None and part not in PARTS:
+        raise unknown("part", part, (*PARTS, "all"))
     if part is not None and "part" in rows.columns:
-        if part not in PARTS:
-            raise unknown("part", part, PARTS)
         rows = rows[rows["part"] == part]
     if not len(rows):
-        raise UserError(f"{path} has no row of the part {part}")
+        raise UserError(f"{path} has no row of the part {part or 'all'}")
+    _check_columns(path, rows)
     return rows.reset_index(drop=True)
+
+
+def _check_columns(path: Path, rows: "pd.DataFrame") -> None:
+    from pandas.api.types import is_numeric_dtype
+
+    for name in ("system", "library", "collective"):
+        wrong = next((value for value in rows[name] if not isinstance(value, str)), "")
+        if wrong != "":
+            raise UserError(f"{path}: {name} = {wrong!r} in a row; allowed: a text")
+    for name in ("ranks", "bytes", "latency_us"):
+        numbers = rows[name].to_numpy(float) if is_numeric_dtype(rows[name].dtype) else None
+        if numbers is None:
+            raise UserError(f"{path}: {name} is a column of {rows[name].dtype}; allowed: numbers above 0")
+        wrong = numbers[~((numbers > 0) & np.isfinite(numbers))]
+        if len(wrong):
+            raise UserError(f"{path}: {name} = {wrong[0]:g} in a row; allowed: a number above 0; leave such rows out")
 
 
 def _validated(system: str, fabric: Fabric, rule: str, rows: "pd.DataFrame") -> CollectiveValidation:

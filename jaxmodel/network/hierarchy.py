@@ -14,7 +14,7 @@ takes the earliest part that waits, this is exact (`tests/oracles/chunk_pipeline
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax.numpy as jnp
 
@@ -145,10 +145,15 @@ def _rate(prices: Protocol) -> Floats:
 
 def _all_reduce(between: Callable[[Floats, Floats], Steps]) -> Callable[[Floats, Floats, Floats], tuple[Part, ...]]:
     def parts(bytes_: Floats, gpus: Floats, nodes: Floats) -> tuple[Part, ...]:
-        inside = algorithms.ring_pass(bytes_, gpus)
+        inside = _in_place(bytes_, gpus)
         return (inside, False), (between(bytes_ / gpus, nodes), True), (inside, False)
 
     return parts
+
+
+def _in_place(bytes_: Floats, gpus: Floats) -> Steps:
+    """Inside the nodes: a rank's own piece already is where it stays; only the other level, if any, copies its own."""
+    return replace(algorithms.ring_pass(bytes_, gpus), local_bytes=0.0)
 
 
 def _tree_of_nodes(bytes_: Floats, nodes: Floats) -> Steps:
@@ -156,11 +161,11 @@ def _tree_of_nodes(bytes_: Floats, nodes: Floats) -> Steps:
 
 
 def _gather(bytes_: Floats, gpus: Floats, nodes: Floats) -> tuple[Part, ...]:
-    return (algorithms.ring_pass(bytes_ / gpus, nodes), True), (algorithms.ring_pass(bytes_, gpus), False)
+    return (algorithms.ring_pass(bytes_ / gpus, nodes), True), (_in_place(bytes_, gpus), False)
 
 
 def _scatter(bytes_: Floats, gpus: Floats, nodes: Floats) -> tuple[Part, ...]:
-    return (algorithms.ring_pass(bytes_, gpus), False), (algorithms.ring_pass(bytes_ / gpus, nodes), True)
+    return (_in_place(bytes_, gpus), False), (algorithms.ring_pass(bytes_ / gpus, nodes), True)
 
 
 def _exchange(bytes_: Floats, gpus: Floats, nodes: Floats) -> tuple[Part, ...]:

@@ -21,7 +21,7 @@ class Steps:
     """What an algorithm asks of the fabric."""
 
     hops: Array  # dependent steps
-    peers: Array  # peers beyond the first, summed over the steps
+    peers: Array  # peers beyond the first, of one step: a second step with the same peers adds none
     wire_bytes: Array
     link_bytes: Array  # what the busiest link carries in all: less than `wire_bytes` where steps use different links
     peer_bytes: Array  # of them to one peer, in the steps after each other
@@ -42,13 +42,13 @@ def ring_all_reduce(bytes_: Floats, ranks: Floats) -> Steps:
 def doubling_pass(bytes_: Floats, ranks: Floats) -> Steps:
     """All-gather by recursive doubling, or reduce-scatter by halving: log2 p steps; powers of two only."""
     depth = tree_depth(ranks)
-    return _steps(depth, (ranks - 1) * (bytes_ / ranks), bytes_ / ranks, possible=2.0**depth == ranks)
+    return _steps(depth, (ranks - 1) * (bytes_ / ranks), bytes_ / ranks, possible=_is_power_of_two(ranks))
 
 
 def doubling_all_reduce(bytes_: Floats, ranks: Floats) -> Steps:
     """Halving, then doubling, in place."""
     depth = tree_depth(ranks)
-    return _steps(2 * depth, 2 * (ranks - 1) * (bytes_ / ranks), possible=2.0**depth == ranks)
+    return _steps(2 * depth, 2 * (ranks - 1) * (bytes_ / ranks), possible=_is_power_of_two(ranks))
 
 
 def direct_pass(bytes_: Floats, ranks: Floats) -> Steps:
@@ -95,8 +95,7 @@ def chain_broadcast(bytes_: Floats, ranks: Floats, chunks: Floats) -> Steps:
 
 def scatter_gather_broadcast(bytes_: Floats, ranks: Floats) -> Steps:
     """Pieces scattered down a binomial tree, then an all-gather over the ring."""
-    wire = bytes_ * (1 - 2.0 ** -tree_depth(ranks)) + (ranks - 1) * (bytes_ / ranks)
-    return _steps(tree_depth(ranks) + ranks - 1, wire)
+    return _steps(tree_depth(ranks) + ranks - 1, 2 * (ranks - 1) * (bytes_ / ranks))  # the root's link, then all
 
 
 def send(bytes_: Floats, ranks: Floats) -> Steps:
@@ -123,6 +122,10 @@ def switch_reduce_scatter(bytes_: Floats, ranks: Floats) -> Steps:
 def tree_depth(ranks: Floats) -> Floats:
     """ceil(log2 p), exact for whole p up to 2^16 by comparisons with the powers of two."""
     return sum(jnp.where(ranks > 2.0**power, 1.0, 0.0) for power in range(16))
+
+
+def _is_power_of_two(ranks: Floats) -> Bools:
+    return sum(jnp.where(ranks == 2.0**power, 1.0, 0.0) for power in range(17)) > 0  # 2.0**depth may be inexact
 
 
 def _steps(

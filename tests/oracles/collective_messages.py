@@ -93,10 +93,13 @@ def chain_broadcast(p: int, m: float, chunks: int) -> Steps:
 
 
 def scatter_gather_broadcast(p: int, m: float) -> Steps:
-    """Of powers of two: the root's half goes to the middle, each half goes on so."""
-    steps, far = [], p // 2
-    while far:
-        steps.append([(r, r + far, far * m / p) for r in range(0, p, 2 * far)])
+    """The upper half of the pieces goes to the middle rank, each half goes on so; of other numbers than powers of two
+    the pieces beyond the last rank are not there."""
+    steps, far = [], 1
+    while 2 * far < p:
+        far *= 2
+    while far and p > 1:
+        steps.append([(r, r + far, (min(r + 2 * far, p) - r - far) * m / p) for r in range(0, p - far, 2 * far)])
         far //= 2
     return steps + ring_pass(p, m)
 
