@@ -31,8 +31,8 @@ MEANING = {
 
 def collectives(
     collective: str,
-    sizes: Sequence[float],
-    ranks: Sequence[int],
+    sizes: "Sequence[float] | np.ndarray",
+    ranks: "Sequence[int] | np.ndarray",
     fabrics: Sequence[str | Fabric] = ("nvlink4_x8",),
     rule: str = "nccl",
     overrides: Mapping[str, str | float] | None = None,
@@ -103,9 +103,8 @@ def _rows(collective: str, rule: str, sizes: np.ndarray, ranks: int, fabric: Fab
 def _inside(collective: str, rule: str, sizes: np.ndarray, ranks: int, level: FabricLevel) -> dict[str, Any]:
     from jaxmodel.network import ways
 
-    latency, way, wire = map(
-        np.asarray, _COST(collective, rule, sizes.astype(np.float32), np.float32(ranks), level.bind())
-    )
+    cost = _COST(collective, rule, sizes.astype(np.float32), np.float32(ranks), level.bind())
+    latency, way, wire = map(np.asarray, cost)
     chosen = [ways(collective, rule)[int(at)] for at in way]
     return {
         "latency_s": latency,
@@ -147,11 +146,10 @@ def _no_way(collective: str, rule: str, fabric: Fabric, over_nodes: bool) -> str
     able = nested_ways(collective) if over_nodes else ways(collective, rule)
     needed = ", ".join(dict.fromkeys(way.protocol for way in able))
     levels = fabric.levels if over_nodes else fabric.levels[:1]
-    has = "; ".join(
-        f"{level.name} has {', '.join(name for name in level.values if name != 'level')}" for level in levels
-    )
+    tables = [(level.name, [table for table in level.values if table != "level"]) for level in levels]
+    has = "; ".join(f"{name} has {', '.join(own)}" for name, own in tables)
     which = "over nodes, both levels," if over_nodes else f"by the rule {rule}"
-    return f"{collective} {which} needs one of the protocols {needed}: {has}; choose another fabric or rule, or add a table"
+    return f"{collective} {which} needs one of the protocols {needed}: {has}; choose another fabric, or add a table"
 
 
 def _cost(collective: str, rule: str, size: Any, ranks: Any, level: Any) -> tuple:
@@ -180,16 +178,14 @@ def _bus_factor(collective: str, ranks: int) -> float:
     return others if collective in ("all_gather", "reduce_scatter", "all_to_all") else 1.0
 
 
-def _checked_sizes(sizes: Sequence[float]) -> np.ndarray:
-    wrong = next(
-        (size for size in _listed("sizes", sizes) if not _is_number(size) or not 1 <= size <= MOST_BYTES), None
-    )
-    if wrong is not None:
-        raise UserError(f"bytes = {wrong!r} is not allowed: at least 1, at most 2^50")
+def _checked_sizes(sizes: Any) -> np.ndarray:
+    for size in _listed("sizes", sizes):
+        if not _is_number(size) or not 1 <= size <= MOST_BYTES:
+            raise UserError(f"bytes = {size!r} is not allowed: at least 1, at most 2^50")
     return np.asarray(sizes, float)
 
 
-def check_ranks(ranks: Sequence[int], fabric: Fabric) -> list[int]:
+def check_ranks(ranks: Any, fabric: Fabric) -> list[int]:
     """The numbers of ranks; raises where a fabric does not join so many."""
     for one in _listed("ranks", ranks):
         if not _is_number(one) or one != int(one) or not 2 <= one <= fabric.ranks_max:

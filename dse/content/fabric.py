@@ -117,7 +117,8 @@ def load_fabric(name: str | os.PathLike[str], overrides: Mapping[str, str | floa
     Args:
         name: innermost level first.
         overrides: what-if changes, "TABLE.NUMBER" -> "2x", "+10%" or a number in its unit; "link" means every rate of
-            the level, "latency" every start and step: by a factor, as they differ. A name holds for every level; "0:link" for the innermost alone.
+            the level, "latency" every start and step: by a factor, as they differ. A name holds for every level;
+            "0:link" for the innermost alone.
 
     Raises:
         UserError: an unknown name, an unreadable file, or all problems of a file or of the overrides in one message.

@@ -24,9 +24,7 @@ def _level() -> tuple[Field, ...]:
     whole, maybe = {"whole": True}, {"positive": False}
     return (
         Field("ranks_max", "level", "GPUs", "most GPUs that the level joins", low=1, high=MOST_RANKS, **maybe, **whole),
-        Field(
-            "link_bytes_per_s", "level", "bytes a second", "one GPU's links, each way, as the datasheet says", **RATE
-        ),
+        Field("link_bytes_per_s", "level", "bytes a second", "one GPU's links, each way, of the datasheet", **RATE),
         Field("copy_bytes_per_s", "level", "bytes a second", "a rank's own piece copied beside the transfers", **RATE),
         Field("exchange_ll_max_bytes", "level", "bytes to a peer", "pairwise sends by exchange_ll up to here", **maybe),
         Field("multicast_ranks_min", "level", "GPUs", "from here the switch reduces", default=2.0, **maybe),
