@@ -83,6 +83,9 @@ def test_every_number_of_a_fabric_has_a_source(name: str) -> None:
         for datum in own.values():
             assert datum.source
             assert datum.unit
+    for table in set(level.values) - {"level"}:
+        assert level[f"{table}.bytes_per_s"] <= level["link_bytes_per_s"], f"{table} moves more than the links"
+    assert ("ll128" in level.values) == ("pcie" not in name)  # NCCL has it off over PCIe
 
 
 @pytest.mark.parametrize(
