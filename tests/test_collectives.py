@@ -98,6 +98,8 @@ def test_every_number_of_a_fabric_has_a_source(name: str) -> None:
         (["send", "--bytes", "0"], "bytes = 0.0 is not allowed: at least 1"),
         (["send", "--bytes", "1MiB:1KiB"], "a range runs upwards"),
         (["send", "--fabric", "nvlink"], "unknown fabric 'nvlink'"),
+        (["send", "--fabric", "nvlink4_x8+"], "'nvlink4_x8+' has a level without a name: write A+B"),
+        (["send", "--fabric", "+nvlink4_x8"], "'+nvlink4_x8' has a level without a name"),
         (["send", "--fabric", "nvlink4_x8+nvlink3_x8+nvl72"], "has 3 levels: two are modelled"),
         (
             ["send", "--fabric", "nvlink4_x8+infiniband_ndr", "--ranks", "16"],
@@ -232,6 +234,9 @@ def test_bases_that_cannot_be(tmp_path) -> None:
         load_fabric(one)
     one.write_text("base = 3\ntitle = 5\n")
     with pytest.raises(UserError, match=r"(?s)title: must be a text, not 5.*base: must be a text, not 3"):
+        load_fabric(one)
+    one.write_text("simple = [1]\n")
+    with pytest.raises(UserError, match=r"simple: must be a table of start_s, .*, not \[1\]"):
         load_fabric(one)
     one.write_text('base = "nvlink"\n')
     with pytest.raises(UserError, match=r"unknown fabric 'nvlink'.*in `base` of .*one.toml"):

@@ -126,7 +126,10 @@ def load_fabric(name: str | os.PathLike[str], overrides: Mapping[str, str | floa
     if not isinstance(name, (str, os.PathLike)):
         raise UserError(f"a fabric is the name or the path of a file, not {name!r}")
     text = os.fspath(name)
-    levels = [_load_level(part) for part in text.split(JOINED)]
+    parts = [part.strip() for part in text.split(JOINED)]
+    if len(parts) > 1 and not all(parts):
+        raise UserError(f"the fabric {text!r} has a level without a name: write A+B, e.g. nvlink4_x8+infiniband_ndr")
+    levels = [_load_level(part) for part in parts]
     if len(levels) > 2:
         raise UserError(f"the fabric {text} has {len(levels)} levels: two are modelled, nodes and what joins them")
     return changed_fabric(Fabric(text, tuple(levels)), overrides)
@@ -153,7 +156,7 @@ def list_fabrics() -> tuple[str, ...]:
 
 
 def _load_level(name: str) -> FabricLevel:
-    path = find_content("fabric", FOLDER, name.strip(), fix=_ADVICE)
+    path = find_content("fabric", FOLDER, name, fix=_ADVICE)
     problems = Problems(str(path))
     title, values = _read(path, (), problems)
     if "level" not in values:
@@ -197,7 +200,10 @@ def _read(path: Path, chain: tuple[Path, ...], problems: Problems) -> tuple[str,
     for key, table in raw.items():
         if key in _OWN_KEYS:
             continue
-        if key not in TABLES or not isinstance(table, dict):
+        if key in TABLES and not isinstance(table, dict):
+            problems.add(key, f"must be a table of {', '.join(TABLES[key])}, not {table!r}")
+            continue
+        if key not in TABLES:
             problems.add(key, f"is not a table of a fabric{did_you_mean(key, TABLES)}; known: {', '.join(TABLES)}")
             continue
         values[key] = values.get(key, {}) | _table(key, table, TABLES[key], sources, problems)
