@@ -16,6 +16,7 @@ takes the earliest part that waits, this is exact (`tests/oracles/chunk_pipeline
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+import jax
 import jax.numpy as jnp
 
 from .._pytree import pytree
@@ -73,21 +74,14 @@ def nested_cost(
     """
     found, crossing = [], []
     for way in nested_ways(collective):
-        inside, between = getattr(inner, way.protocol), getattr(outer, way.protocol)
-        there = (jnp.asarray(inside.bytes_per_s) > 0) & (jnp.asarray(between.bytes_per_s) > 0)
-        start = jnp.maximum(inside.start_s, between.start_s)
         whole = way.parts(bytes_, gpus_per_node, nodes)
         crossing.append(sum(steps.wire_bytes for steps, crosses in whole if crosses))
-        for chunks in CHUNKS:
-            parts = way.parts(bytes_ / chunks, gpus_per_node, nodes)
-            possible = jnp.asarray(True)
-            for steps, _ in parts:
-                possible = possible & steps.possible
-            busy = [_busy_s(steps, way.protocol, outer if crosses else inner) for steps, crosses in parts]
-            whole = [_whole_s(steps, way.protocol, outer if crosses else inner) for steps, crosses in parts]
-            seconds = start + chunks_seconds(busy, whole, [crosses for _, crosses in parts], chunks)
-            found.append(jnp.where(there & possible, seconds, jnp.inf))
-    times = jnp.stack(jnp.broadcast_arrays(*found))
+
+        def of_chunks(chunks: Floats, way: NestedWay = way) -> Floats:
+            return _way_seconds(way, chunks, bytes_, gpus_per_node, nodes, inner, outer)
+
+        found.append(jax.vmap(of_chunks)(jnp.asarray(CHUNKS)))  # one trace for all numbers of chunks
+    times = jnp.concatenate(jnp.broadcast_arrays(*found))
     best = jnp.argmin(times, axis=0)
     way, chunk = best // len(CHUNKS), best % len(CHUNKS)
     alone = jnp.asarray(gpus_per_node) * nodes <= 1
@@ -98,6 +92,21 @@ def nested_cost(
         chunks=jnp.asarray(CHUNKS)[chunk],
         network_bytes=jnp.where(alone, 0.0, moved),
     )
+
+
+def _way_seconds(
+    way: NestedWay, chunks: Floats, bytes_: Floats, gpus: Floats, nodes: Floats, inner: Level, outer: Level
+) -> Floats:
+    inside, between = getattr(inner, way.protocol), getattr(outer, way.protocol)
+    can = (jnp.asarray(inside.bytes_per_s) > 0) & (jnp.asarray(between.bytes_per_s) > 0)
+    parts = way.parts(bytes_ / chunks, gpus, nodes)
+    for steps, _ in parts:
+        can = can & steps.possible
+    levels = [outer if crosses else inner for _, crosses in parts]
+    busy = [_busy_s(steps, way.protocol, level) for (steps, _), level in zip(parts, levels, strict=True)]
+    whole = [_whole_s(steps, way.protocol, level) for (steps, _), level in zip(parts, levels, strict=True)]
+    start = jnp.maximum(inside.start_s, between.start_s)
+    return jnp.where(can, start + chunks_seconds(busy, whole, [crosses for _, crosses in parts], chunks), jnp.inf)
 
 
 def chunks_seconds(
