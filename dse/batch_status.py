@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from .batch_files import part_path, read_question
 from .errors import UserError
 from .run_files import BATCH_FILE, SUMMARY_FILE, is_whole_parquet, read_json, writer_of
 
@@ -46,8 +47,6 @@ class BatchStatus:
 
 def batch_status(folder: Path) -> BatchStatus:
     """The status of the batch in a folder, whatever state its files are in."""
-    from .batch.folder import part_path, read_question
-
     writer, problems = writer_of(folder), []
     try:
         asked = read_question(folder)

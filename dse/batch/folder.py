@@ -8,15 +8,15 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..batch_files import BEST, part_path, read_question
 from ..content.files import home_expanded
 from ..errors import UserError
 from ..kernels.registry import get_kernel
 from ..platform import cpu_type
 from ..provenance import SCHEMA_VERSION, hash_of_model, how_made, record_hash
-from ..run_files import BATCH_FILE, UNFINISHED, read_json, write_json
+from ..run_files import BATCH_FILE, SUMMARY_FILE, UNFINISHED, write_json
 from ..store import count_rows, write_rows
 from ..trust import packaged_residuals
 from .plan import Part, Plan
@@ -24,9 +24,6 @@ from .plan import Part, Plan
 if TYPE_CHECKING:
     import pyarrow as pa
 
-QUESTION_FILE = BATCH_FILE
-SUMMARY_FILE = "summary.json"
-BEST = "best"
 SHOWN = 3  # problems that a message names
 
 
@@ -58,9 +55,9 @@ class BatchFolder:
             raise UserError(
                 f"cannot use the folder {self.path}: {error.strerror}; choose another folder (--out)"
             ) from error
-        if used and not (self.path / QUESTION_FILE).exists():
+        if used and not (self.path / BATCH_FILE).exists():
             raise UserError(
-                f"the folder {self.path} is not empty and holds no batch (no {QUESTION_FILE}): choose another "
+                f"the folder {self.path} is not empty and holds no batch (no {BATCH_FILE}): choose another "
                 "folder (--out)"
             )
         if used and overwrite:
@@ -76,7 +73,7 @@ class BatchFolder:
             litter.unlink(missing_ok=True)
         self._asked = asked
         if not used or overwrite:
-            write_json(self.path / QUESTION_FILE, asked)
+            write_json(self.path / BATCH_FILE, asked)
 
     def is_done(self, part: Part) -> bool:
         """Whether a part's file is there and whole."""
@@ -123,7 +120,7 @@ class BatchFolder:
         }
 
     def _remove(self) -> None:
-        files = [*self.path.glob(f"{BEST}/gpu=*/kernel=*/*"), self.path / SUMMARY_FILE, self.path / QUESTION_FILE]
+        files = [*self.path.glob(f"{BEST}/gpu=*/kernel=*/*"), self.path / SUMMARY_FILE, self.path / BATCH_FILE]
         for file in files:
             file.unlink(missing_ok=True)
         for folder in sorted(self.path.glob(f"{BEST}/**/"), reverse=True):
@@ -134,11 +131,6 @@ class BatchFolder:
 def part_name(part: Part) -> dict[str, Any]:
     """What names a part's file."""
     return {"gpu": part.gpu, "kernel": part.kernel, "number": part.number}
-
-
-def part_path(folder: Path, name: Mapping[str, Any]) -> Path:
-    """Where the file of that name stands."""
-    return folder / BEST / f"gpu={name['gpu']}" / f"kernel={name['kernel']}" / f"part-{name['number']:05}.parquet"
 
 
 def question_of(plan: Plan, top: int) -> dict[str, Any]:
@@ -196,22 +188,6 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
         else:
             found.append(f"{name} was {before!r}, is {now!r}")
     return found
-
-
-def read_question(path: Path) -> dict[str, Any]:
-    """What the batch in a folder asked.
-
-    Raises:
-        UserError: there is none, or its file is damaged.
-    """
-    file = path / QUESTION_FILE
-    if not file.exists():
-        raise UserError(f"{path} holds no batch (no {QUESTION_FILE}): give the folder that dse batch wrote")
-    content = read_json(file)
-    lacking = [name for name in ("rows", "gpus", "parts") if not content.get(name)]
-    if lacking:
-        raise UserError(f"{file} is damaged (no {', '.join(lacking)}): start anew with --overwrite")
-    return content
 
 
 def _implementations(plan: Plan) -> str:

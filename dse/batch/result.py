@@ -6,10 +6,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..batch_files import part_path, read_question
 from ..content.files import home_expanded
 from ..errors import UserError
+from ..run_files import BATCH_FILE
 from ..store import count_rows, read_rows
-from .folder import QUESTION_FILE, part_path, read_question
 from .rows import BatchRow, Step
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def _row(path: Path, content: Mapping[str, Any]) -> BatchRow:
     try:
         return BatchRow(**{**content, "choices": tuple((name, text) for name, text in content["choices"])})
     except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{path / QUESTION_FILE} is damaged ({error}): start anew with --overwrite") from error
+        raise UserError(f"{path / BATCH_FILE} is damaged ({error}): start anew with --overwrite") from error
 
 
 def _best_latency(file: Path, gpu: str) -> dict[Place, float]:

@@ -29,11 +29,7 @@ def as_dict(status: "RunStatus") -> dict[str, Any]:
         "front_points": status.front_points,
         "parts": status.parts,
         "machines": list(status.machines),
-        "written": status.written.isoformat(timespec="seconds") if status.written else None,
-        "writer": status.writer,
-        "command_line": status.command_line,
-        "how_to_go_on": how_to_go_on(status),
-        "problems": list(status.problems),
+        **_ending(status),
     }
 
 
@@ -49,6 +45,12 @@ def batch_as_dict(status: BatchStatus) -> dict[str, Any]:
         "parts": status.parts,
         "done": status.done,
         "share": status.share,
+        **_ending(status),
+    }
+
+
+def _ending(status: "RunStatus | BatchStatus") -> dict[str, Any]:
+    return {
         "written": status.written.isoformat(timespec="seconds") if status.written else None,
         "writer": status.writer,
         "command_line": status.command_line,
