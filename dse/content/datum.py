@@ -41,6 +41,14 @@ class Datum:
         return {name: value for name, value in plain.items() if name not in _OPTIONAL or value is not None}
 
 
+def read_sources(raw: Any, problems: Problems) -> dict[str, str]:
+    """A file's table of sources, short name -> what it stands for; empty, and one more problem, where it is none."""
+    if isinstance(raw, dict) and all(isinstance(text, str) and text.strip() for text in raw.values()):
+        return raw
+    problems.add("sources", 'must map short names to text, e.g. whitepaper = "NVIDIA H100 whitepaper, v1.04"')
+    return {}
+
+
 def parse_datum(raw: Any, where: str, field: Any, sources: dict[str, str], problems: Problems) -> Datum | None:
     """A datum from its TOML form `{ value = 1.0, kind = "measured", source = "...", note = "...", elsewhere = 1.1,
     uncertainty = 0.05 }`.

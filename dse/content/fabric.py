@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError, unknown
-from .datum import Datum, parse_datum
+from .datum import Datum, parse_datum, read_sources
 from .fabric_fields import PROTOCOL, PROTOCOLS, TABLES
 from .files import content_files, find_content
 from .overrides import factor_of
@@ -184,10 +184,7 @@ def _read(path: Path, chain: tuple[Path, ...], problems: Problems) -> tuple[str,
         loop = " -> ".join(one.stem for one in (*chain, path))
         raise UserError(f"{chain[0]}: bases go in a circle: {loop}; remove one `base`")
     raw = read_toml(path)
-    sources = raw.get("sources", {})
-    if not isinstance(sources, dict) or not all(isinstance(text, str) for text in sources.values()):
-        problems.add("sources", "must be a table of texts, short name -> what it stands for")
-        sources = {}
+    sources = read_sources(raw.get("sources", {}), problems)
     title, values = raw.get("title", path.stem), {}
     for key in ("title", "base"):
         if not isinstance(raw.get(key, ""), str):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
-from .datum import Datum, parse_datum
+from .datum import Datum, parse_datum, read_sources
 from .dtypes import ACCUMULATORS, BLOCK_SCALED, DTYPE_BYTES
 from .files import find_content
 from .gpu_fields import FIELDS, PEAK, TABLES, TENSOR, Field
@@ -135,7 +135,7 @@ def _base(raw: dict[str, Any], path: Path, chain: tuple[Path, ...], problems: Pr
 
 
 def _tables(raw: dict[str, Any], into: GpuTables, problems: Problems) -> dict[str, Datum]:
-    sources = _sources(raw.get("sources", {}), problems)
+    sources = read_sources(raw.get("sources", {}), problems)
     own: dict[str, Datum] = {}
     own_by_dtype: dict[str, dict[str, Datum]] = {}
     for key, value in raw.items():
@@ -165,13 +165,6 @@ def _text(key: str, value: Any, into: GpuTables, problems: Problems) -> None:
         problems.add(key, f"must be text, not {value!r}")
     elif key != "base":
         setattr(into, key, value)
-
-
-def _sources(raw: Any, problems: Problems) -> dict[str, str]:
-    if isinstance(raw, dict) and all(isinstance(v, str) and v.strip() for v in raw.values()):
-        return raw
-    problems.add("sources", 'must map short names to text, e.g. whitepaper = "NVIDIA H100 whitepaper, v1.04"')
-    return {}
 
 
 def _table(table: str, raw: Any, into: GpuTables, sources: dict[str, str], problems: Problems) -> dict[str, Datum]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
-from .datum import Datum, parse_datum
+from .datum import Datum, parse_datum, read_sources
 from .files import content_files, content_roots
 from .gpu import GpuFile
 from .gpu_fields import Field
@@ -179,10 +179,7 @@ def _read(path: Path) -> Silicon:
     for key in raw:
         if key not in _SECTIONS:
             problems.add(key, f"unknown; known: {', '.join(_SECTIONS)}{did_you_mean(key, _SECTIONS)}")
-    sources = raw.get("sources", {})
-    if not isinstance(sources, dict) or not all(isinstance(text, str) and text.strip() for text in sources.values()):
-        problems.add("sources", 'must map short names to text, e.g. whitepaper = "NVIDIA H100 whitepaper, v1.04"')
-        sources = {}
+    sources = read_sources(raw.get("sources", {}), problems)
     blocks = _data("block", raw["block"], BLOCK_FIELDS, (), sources, problems) if "block" in raw else {}
     nodes, dies = {}, {}
     for name, table in _named("node", raw.get("node", {}), problems):

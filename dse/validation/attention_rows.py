@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..content.files import content_files, home_expanded
 from ..errors import UserError, unknown
-from .measured_table import read_measured_table
+from .measured_table import read_measured_table, require_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,9 +41,7 @@ def load_measured_attention(table: str | os.PathLike[str] | None = None, part: s
         raise unknown("part", part, PARTS)
     path = home_expanded(table) if table is not None else content_files("studies/measured", ".parquet")[TABLE]
     rows = read_measured_table(path, (*KEYS, "latency_us")).rename(columns=NAMES)
-    missing = [name for name in [*KEYS, "latency_us"] if name not in rows.columns]
-    if missing:
-        raise UserError(f"{path} has no column {', '.join(missing)}; needed: {', '.join([*KEYS, 'latency_us'])}")
+    require_columns(path, rows, [*KEYS, "latency_us"])
     usable = kept(with_parts(rows))
     judged = usable if part is None else usable.loc[usable["part"] == part]
     if judged.empty:

@@ -13,7 +13,7 @@ from ..content.fabric import Fabric, load_fabric
 from ..content.files import content_files, home_expanded
 from ..errors import UserError, unknown
 from .latency_errors import Errors, errors
-from .measured_table import read_measured_table
+from .measured_table import read_measured_table, require_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,9 +94,7 @@ def validate_collectives(
 def _rows(table: str | os.PathLike[str] | None, part: str | None) -> "pd.DataFrame":
     path = home_expanded(table) if table is not None else content_files("studies/measured", ".parquet")["collectives"]
     rows = read_measured_table(path, COLUMNS)
-    missing = [name for name in COLUMNS if name not in rows.columns]
-    if missing:
-        raise UserError(f"{path} has no column {', '.join(missing)}; needed: {', '.join(COLUMNS)}")
+    require_columns(path, rows, COLUMNS)
     if part is not None and part not in PARTS:
         raise unknown("part", part, (*PARTS, "all"))
     if part is not None and "part" in rows.columns:
@@ -124,8 +122,10 @@ def _check_columns(path: Path, rows: "pd.DataFrame") -> None:
 
 
 def _validated(system: str, fabric: Fabric, rule: str, rows: "pd.DataFrame") -> CollectiveValidation:
+    import pandas as pd
+
     parts = [_predicted(fabric, rule, own) for _, own in rows.groupby("collective", sort=False)]
-    judged = parts[0] if len(parts) == 1 else _joined(parts)
+    judged = pd.concat(parts, ignore_index=True)
     by_collective = {str(name): _errors(own) for name, own in judged.groupby("collective")}
     return CollectiveValidation(system, fabric.name, rule, judged, _errors(judged), by_collective)
 
@@ -137,12 +137,6 @@ def _predicted(fabric: Fabric, rule: str, rows: "pd.DataFrame") -> "pd.DataFrame
     latency = table["latency_s"].to_numpy().reshape(len(ranks), len(sizes))
     places = np.searchsorted(ranks, rows["ranks"]), np.searchsorted(sizes, rows["bytes"])
     return rows.assign(model_us=latency[places] * 1e6)
-
-
-def _joined(parts: "list[pd.DataFrame]") -> "pd.DataFrame":
-    import pandas as pd
-
-    return pd.concat(parts, ignore_index=True)
 
 
 def _errors(rows: "pd.DataFrame") -> Errors:

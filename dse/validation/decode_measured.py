@@ -13,6 +13,7 @@ import numpy as np
 
 from ..content.files import content_files
 from ..errors import UserError, unknown
+from .measured_table import require_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -119,9 +120,7 @@ def load_decode(table: str = "gqa", part: str | None = "judge", path: str | None
     if found is None:
         raise UserError(f"no packaged table {TABLES[table]}; give one")
     rows = pd.read_parquet(found)
-    missing = [name for name in (*COLUMNS, "part") if name not in rows.columns]
-    if missing:
-        raise UserError(f"{found} has no column {', '.join(missing)}; needed: {', '.join((*COLUMNS, 'part'))}")
+    require_columns(found, rows, (*COLUMNS, "part"))
     return rows if part is None else rows[rows["part"] == part].reset_index(drop=True)
 
 

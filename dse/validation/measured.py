@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from ..content.files import content_files, home_expanded
 from ..errors import UserError, unknown
-from .measured_table import read_measured_table
+from .measured_table import read_measured_table, require_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,9 +30,7 @@ def load_measured_gemm(table: str | os.PathLike[str] | None = None, part: str | 
 
     path = home_expanded(table) if table is not None else content_files("studies/measured", ".parquet")["gemm_bf16"]
     rows = read_measured_table(path, COLUMNS)
-    missing = [name for name in COLUMNS if name not in rows.columns]
-    if missing:
-        raise UserError(f"{path} has no column {', '.join(missing)}; needed: {', '.join(COLUMNS)}")
+    require_columns(path, rows, COLUMNS)
     for name in ("m", "n", "k", "latency_us"):
         if not pd.api.types.is_numeric_dtype(rows[name]):
             raise UserError(f"{path}: the column {name} holds something else than numbers: look for text in it")

@@ -15,7 +15,7 @@ def read_measured_table(path: Path, columns: Sequence[str]) -> "pd.DataFrame":
 
     Args:
         path: the file.
-        columns: that it should have, for the message where it is missing; whether it has them is not looked at, for
+        columns: that it should have, for the message where it is missing; whether it has them, `require_columns` looks:
             some tables call them otherwise.
 
     Raises:
@@ -32,3 +32,14 @@ def read_measured_table(path: Path, columns: Sequence[str]) -> "pd.DataFrame":
         raise UserError(
             f"{path} is not a readable table ({error}); give a Parquet file, or CSV in a .csv file"
         ) from None
+
+
+def require_columns(path: Path | str, rows: "pd.DataFrame", columns: Sequence[str]) -> None:
+    """Looks whether a table has its columns.
+
+    Raises:
+        UserError: some are missing; the message names them and all that are needed.
+    """
+    missing = [name for name in columns if name not in rows.columns]
+    if missing:
+        raise UserError(f"{path} has no column {', '.join(missing)}; needed: {', '.join(columns)}")

@@ -9,6 +9,7 @@ from ..content.files import content_files, home_expanded
 from ..errors import UserError, unknown
 from ..kernels.moe import MoeProblem
 from ..kernels.routing import CLASSES, Classes, expert_classes
+from .measured_table import require_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,9 +43,7 @@ def load_measured_moe(table: str | os.PathLike[str] | None = None, part: str | N
         rows = pd.read_parquet(path.absolute())
     except (OSError, ValueError, pa.ArrowException) as error:
         raise UserError(f"{path} is not a readable Parquet file ({error})") from None
-    missing = [name for name in COLUMNS if name not in rows.columns]
-    if missing:
-        raise UserError(f"{path} has no column {', '.join(missing)}; needed: {', '.join(COLUMNS)}")
+    require_columns(path, rows, COLUMNS)
     if part is not None and "part" in rows.columns:
         if part not in PARTS:
             raise unknown("part", part, PARTS)
