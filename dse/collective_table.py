@@ -1,4 +1,4 @@
-"""Collectives over sizes, numbers of GPUs and fabrics in one evaluation.
+"""Collectives over sizes, numbers of GPUs and fabrics.
 
 from dse import collectives
 table = collectives("all_reduce", sizes=[1e6, 64e6], ranks=[2, 4, 8], fabrics=["nvlink4_x8", "nvlink5_x8"])
@@ -19,14 +19,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MOST_BYTES = 2.0**50
-MEANING = {
-    "all_gather": "all that is gathered",
-    "reduce_scatter": "the vector that each rank contributes",
-    "all_reduce": "the vector",
-    "all_to_all": "what a rank sends, its own piece included",
-    "broadcast": "the message",
-    "send": "the message",
-}
 
 
 def collectives(
@@ -40,8 +32,8 @@ def collectives(
     """What a collective costs, a row a (fabric, ranks, size).
 
     Args:
-        collective: one of `jaxmodel.network.COLLECTIVES`; what its bytes are says `MEANING`.
-        sizes: bytes, from 1 to 2^50.
+        collective: one of `jaxmodel.network.COLLECTIVES`.
+        sizes: bytes, from 1 to 2^50, as `jaxmodel.network.steps` counts them for the collective.
         ranks: GPUs that take part; at most what the fabric joins.
         fabrics: names, paths or loaded ones.
         rule: "nccl": what the library chooses; "engine": kernels of inference engines as well; "best": all algorithms.
@@ -71,7 +63,7 @@ def collectives(
     tables = []
     for given in fabrics:
         fabric = changed_fabric(given, overrides) if isinstance(given, Fabric) else load_fabric(given, overrides)
-        for count in check_ranks(ranks, fabric):
+        for count in _checked_ranks(ranks, fabric):
             tables.append(_rows(collective, rule, asked, count, fabric))
     return pd.concat(tables, ignore_index=True)
 
@@ -185,7 +177,7 @@ def _checked_sizes(sizes: Any) -> np.ndarray:
     return np.asarray(sizes, float)
 
 
-def check_ranks(ranks: Any, fabric: Fabric) -> list[int]:
+def _checked_ranks(ranks: Any, fabric: Fabric) -> list[int]:
     """The numbers of ranks; raises where a fabric does not join so many."""
     for one in _listed("ranks", ranks):
         if not _is_number(one) or one != int(one) or not 2 <= one <= fabric.ranks_max:

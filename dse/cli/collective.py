@@ -9,11 +9,10 @@ Bytes are those of the message as NCCL's benchmarks count them; docs/collectives
 """
 
 import argparse
-from collections.abc import Sequence
 
 from ..errors import UserError
+from .options import named_values
 
-MOST_BYTES = 2.0**50
 UNITS = {"": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "kb": 1e3, "mb": 1e6, "gb": 1e9, "b": 1}
 
 
@@ -48,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     from .show import print_json, table
 
     configure_jax()
-    changes = changes_of(arguments.fabric_set)
+    changes = named_values(arguments.fabric_set, "--fabric-set", "NAME=VALUE", "link=2x")
     found = collectives(
         arguments.collective,
         read_sizes(arguments.bytes),
@@ -79,6 +78,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def read_sizes(text: str) -> list[float]:
     """Bytes of `64KiB,1MiB` or `1KiB:1GiB`, the latter four times each."""
+    from ..collective_table import MOST_BYTES
+
     low, colon, high = text.partition(":")
     if not colon:
         return [_size(part) for part in text.split(",")]
@@ -110,26 +111,8 @@ def _size(text: str) -> float:
     return value
 
 
-def changes_of(texts: Sequence[str]) -> dict[str, str]:
-    """What-if changes, a name once, of `NAME=VALUE` texts."""
-    changes: dict[str, str] = {}
-    for text in texts:
-        name, value = _pair(text)
-        if name in changes:
-            raise UserError(f"--fabric-set {name} is given twice: give it once")
-        changes[name] = value
-    return changes
-
-
 def _rank(text: str) -> int:
     word = text.strip()
     if not (word.isascii() and word.isdecimal() and len(word) < 10):
         raise UserError(f"--ranks {text[:30]!r} is not a whole number: write numbers of GPUs such as 2,4,8")
     return int(word)
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name or not value:
-        raise UserError(f"--fabric-set {text!r}: write NAME=VALUE, e.g. link=2x")
-    return name, value

@@ -228,18 +228,23 @@ def refinements(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def overrides(texts: list[str]) -> dict[str, str]:
-    """`l2_capacity=2x` as name and value.
+    """`l2_capacity=2x` of `--set` as name and value; raises as `named_values`."""
+    return named_values(texts, "--set", "FIELD=VALUE", "--set l2_capacity=2x")
+
+
+def named_values(texts: Sequence[str], option: str, form: str, example: str) -> dict[str, str]:
+    """`NAME=VALUE` texts of an option that may be repeated, as name and value.
 
     Raises:
-        UserError: no `=`, or a name given twice.
+        UserError: no `=`, or a name given twice; the message says the form and an example.
     """
     found: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name or not value:
-            raise UserError(f"--set {text}: write FIELD=VALUE, e.g. --set l2_capacity=2x")
+            raise UserError(f"{option} {text}: write {form}, e.g. {example}")
         if name in found:
-            raise UserError(f"--set {name} is given twice: give it once")
+            raise UserError(f"{option} {name} is given twice: give it once")
         found[name] = value
     return found
 

@@ -11,7 +11,7 @@ every other size. Intervals resample whole (collective, GPUs).
 import argparse
 from typing import TYPE_CHECKING
 
-from ..errors import UserError
+from .options import named_values
 
 if TYPE_CHECKING:
     from ..validation.collectives import CollectiveValidation
@@ -38,7 +38,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     configure_jax()
     part = None if arguments.part == "all" else arguments.part
-    results = validate_collectives(arguments.table, part, dict(_pair(text) for text in arguments.fabric))
+    fabrics = named_values(arguments.fabric, "--fabric", "GPU=NAME", "h100_sxm=nvlink4_x8")
+    results = validate_collectives(arguments.table, part, fabrics)
     if arguments.json:
         print_json({"part": arguments.part, "results": [result.to_dict() for result in results]})
         return 0
@@ -63,10 +64,3 @@ def _said(found: "Errors") -> dict[str, str]:
         "bias %": f"{found.bias:+.1f}",
         "p90 %": f"{found.p90:.1f}",
     }
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name or not value:
-        raise UserError(f"--fabric {text!r}: write GPU=NAME, e.g. h100_sxm=nvlink4_x8")
-    return name, value

@@ -36,10 +36,6 @@ class Way:
     rules: tuple[str, ...]
     steps: Callable[[Floats, Floats], Steps]
 
-    @property
-    def name(self) -> str:
-        return f"{self.algorithm}, {self.protocol}"
-
 
 @pytree
 class CollectiveCost:

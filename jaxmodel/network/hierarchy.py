@@ -37,11 +37,6 @@ class NestedWay:
     protocol: str
     parts: Callable[[Floats, Floats, Floats], tuple[Part, ...]]
 
-    @property
-    def name(self) -> str:
-        """`ring of nodes, simple`."""
-        return f"{self.algorithm}, {self.protocol}"
-
 
 @pytree
 class NestedCost:
