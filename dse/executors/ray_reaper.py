@@ -5,6 +5,7 @@ process of its own, started with a pipe from the sweep's, waits until that pipe 
 nothing of this package: it shall start at once and take no memory.
 """
 
+import contextlib
 import os
 import select
 import signal
@@ -20,12 +21,12 @@ def end_processes_of(raylets: list[int]) -> bool:
     """Ends the workers and helpers of these raylets; whether there were any."""
     marks = {f"RAY_RAYLET_PID={pid}".encode() for pid in raylets}
     found = False
-    for entry in filter(str.isdigit, os.listdir("/proc") if os.path.isdir("/proc") else []):
+    for pid in running():
         try:
-            with open(f"/proc/{entry}/environ", "rb") as file:
+            with open(f"/proc/{pid}/environ", "rb") as file:
                 if marks & set(file.read().split(b"\0")):
                     found = True
-                    os.kill(int(entry), signal.SIGKILL)
+                    os.kill(pid, signal.SIGKILL)
         except OSError:
             continue
     return found
@@ -34,31 +35,35 @@ def end_processes_of(raylets: list[int]) -> bool:
 def children_of(raylets: list[int]) -> dict[int, str]:
     """Their child processes: number -> when it began. A helper that has renamed itself may have overwritten its
     environment, so that the mark in it is gone."""
-    found = {}
-    for entry in filter(str.isdigit, os.listdir("/proc") if os.path.isdir("/proc") else []):
-        try:
-            with open(f"/proc/{entry}/stat") as file:
-                fields = file.read().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[1]) in raylets:
-            found[int(entry)] = fields[19]
-    return found
+    seen = {pid: look(pid) for pid in running()}
+    return {pid: about[2] for pid, about in seen.items() if about and about[1] in raylets}
 
 
 def end(children: dict[int, str]) -> bool:
     """Ends those of the children that are still there; whether there were any."""
     found = False
     for pid, began in children.items():
-        try:
-            with open(f"/proc/{pid}/stat") as file:
-                fields = file.read().rpartition(")")[2].split()
-            if fields[19] == began and fields[0] != "Z":
-                found = True
+        about = look(pid)
+        if about and about[0] != "Z" and about[2] == began:
+            found = True
+            with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
-        except OSError:
-            continue
     return found
+
+
+def running() -> list[int]:
+    """All processes; none where there is no /proc."""
+    return [int(entry) for entry in os.listdir("/proc") if entry.isdecimal()] if os.path.isdir("/proc") else []
+
+
+def look(pid: int) -> tuple[str, int, str] | None:
+    """State, parent and beginning of a process; None where it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            fields = file.read().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return fields[0], int(fields[1]), fields[19]
 
 
 if __name__ == "__main__":
