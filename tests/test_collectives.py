@@ -139,7 +139,7 @@ def test_a_collective_without_its_protocols_is_refused(capsys, tmp_path) -> None
     (tmp_path / "mine.toml").write_text(f"[level]\n{level}\nexchange_ll_max_bytes = {datum}\n{direct}")
     for words, said in (
         (
-            ["send", "--fabric", "infiniband_ndr"],
+            ["send", "--fabric", "MINE"],
             "rule nccl needs one of the protocols exchange_ll, exchange",
         ),
         (

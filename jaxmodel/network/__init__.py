@@ -7,6 +7,8 @@ from .collective import Way as Way
 from .collective import collective_cost as collective_cost
 from .collective import way_seconds as way_seconds
 from .collective import ways as ways
+from .group import GroupCost as GroupCost
+from .group import group_cost as group_cost
 from .hierarchy import NESTED as NESTED
 from .hierarchy import NestedCost as NestedCost
 from .hierarchy import NestedWay as NestedWay
