@@ -1,27 +1,26 @@
-"""The kernels that one step of a transformer runs on one GPU, from the model's published dimensions.
+"""The kernels that one step of a transformer runs on one GPU, by its published dimensions, as rows of a batch.
 
-Products are fused as serving frameworks run them: one GEMM for queries, keys and values, one for gate and up. Latent
-attention is decoded in its absorbed form (DeepSeek-V2, arXiv 2405.04434, section 2.1): the products of W_UK and W_UV
-are taken to the queries and to the results, a batched GEMM over the heads each, and all heads read one latent cache.
-
-Left out: norms, rotary embedding, activation functions outside of fused expert layers, cache writes, sampling, the
-embedding, collectives.
+What they are stands in `dse.step_operators`. Left out here: norms, rotary embedding, activation functions outside of
+fused expert layers, cache writes, sampling, the embedding, collectives.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 
-from ..content.dtypes import DTYPE_BYTES, WIDE_BYTES
-from ..content.model import GroupedAttention, LatentAttention, ModelConfig
+import numpy as np
+
+from ..content.dtypes import DTYPE_BYTES
+from ..content.model import GroupedAttention, ModelConfig
 from ..errors import UserError, unknown
+from ..kernels.registry import get_kernel
+from ..step_operators import DENSE, EVERY_LAYER, MOE, ONCE, Cut, Operator, Types, Work, step_operators
 from .rows import BatchRow
 
 PHASES = ("prefill", "decode")
 LENGTHS = (2048, 4096, 8192)
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 CONTEXTS = (4096,)
-WIDE = "bf16"  # what stays wide in a model whose weights are narrow
 
 
 @dataclass(frozen=True)
@@ -55,9 +54,9 @@ class Serving:
     quantise_a: bool = False
 
     @property
-    def wide(self) -> str:
-        """Type of what is not quantised."""
-        return self.dtype if DTYPE_BYTES[self.dtype] >= WIDE_BYTES else WIDE
+    def types(self) -> Types:
+        """Of weights, activations and cache."""
+        return Types(self.dtype, kv_dtype=self.kv_dtype, quantise_a=self.quantise_a)
 
 
 def model_rows(model: ModelConfig, serving: Serving) -> list[BatchRow]:
@@ -93,97 +92,41 @@ class _Step:
     tokens: int
     context: int
 
-    def rows(self) -> list[BatchRow]:
-        at = self.model.attention
-        layers = self.grouped(at) if isinstance(at, GroupedAttention) else self.latent(at)
-        return [*layers, *self.dense(), *self.experts(), self.head()]
+    def rows(self) -> Iterator[BatchRow]:
+        cut = Cut(tp=self.tp, experts_tp=self.tp // self.ep, ep=self.ep)
+        if self.phase == "prefill":
+            work = Work(prompts=self.serving.prompts, prompt_tokens=self.tokens)
+        else:
+            work = Work(sequences=self.tokens, context=self.context)
+        layers = {
+            EVERY_LAYER: self.model.layers,
+            DENSE: self.model.ffn.layers if self.model.ffn else 0,
+            MOE: self.model.moe.layers if self.model.moe else 0,
+            ONCE: 1,
+        }
+        for operator in step_operators(self.model, self.serving.types, work, cut):
+            if not operator.beside and all(np.all(size) for size in operator.sizes.values()):
+                yield self.row(operator, round(layers[operator.where] * operator.times))
+
+    def row(self, operator: Operator, count: int) -> BatchRow:
+        sizes = {name: int(size) for name, size in operator.sizes.items()}
+        problem = get_kernel(operator.kernel).problem(**sizes, dtype=operator.dtype, **dict(operator.choices))
+        ranks = [(name, str(sizes[name])) for name in ("tp", "ep") if sizes.get(name, 1) > 1]
+        chosen = [(name, str(value).lower() if value is True else str(value)) for name, value in operator.choices]
+        rows = sizes["m"] if operator.kernel == "gemm" else sizes.get("tokens", self.m)
+        name = f"{operator.layer}_{rows}"
+        if operator.kernel == "decode_attention":
+            name = f"{operator.layer}_{self.tokens}x{self.context}"
+        of_step = (self.model.name, self.phase, self.tp, self.ep, self.tokens, self.context)
+        choices = (*ranks, *chosen)
+        return BatchRow(
+            name, operator.kernel, problem.shape, operator.dtype, choices, float(count), operator.layer, *of_step
+        )
 
     @property
     def m(self) -> int:
         """Tokens of the step."""
         return self.tokens * self.serving.prompts if self.phase == "prefill" else self.tokens
-
-    def grouped(self, at: GroupedAttention) -> Iterator[BatchRow]:
-        heads, kv_heads = at.heads // self.tp, max(at.kv_heads // self.tp, 1)
-        layers = self.model.layers
-        yield self.gemm("qkv", (heads + 2 * kv_heads) * at.head_dim, self.model.hidden, layers)
-        shared = f"{heads}/{kv_heads}"
-        if at.windowed_layers:
-            window = (("window", str(at.window)),)
-            yield self.attention("window_attention", shared, f"{at.head_dim}", at.windowed_layers, window)
-        if layers > at.windowed_layers:
-            yield self.attention("attention", shared, f"{at.head_dim}", layers - at.windowed_layers)
-        yield self.gemm("o", self.model.hidden, heads * at.head_dim, layers)
-
-    def latent(self, at: LatentAttention) -> Iterator[BatchRow]:
-        heads, layers = at.heads // self.tp, self.model.layers
-        yield self.gemm("qkv_a", at.q_rank + at.kv_rank + at.rope_dim, self.model.hidden, layers)
-        yield self.gemm("q_b", heads * (at.nope_dim + at.rope_dim), at.q_rank, layers)
-        if self.phase == "prefill":
-            yield self.gemm("kv_b", heads * (at.nope_dim + at.v_dim), at.kv_rank, layers)
-            yield self.attention("attention", f"{heads}", f"{at.nope_dim + at.rope_dim}/{at.v_dim}", layers)
-        else:
-            yield self.gemm("absorb_k", at.kv_rank, at.nope_dim, layers, batch=heads)
-            yield self.attention("attention", f"{heads}/1", f"{at.kv_rank + at.rope_dim}/{at.kv_rank}", layers)
-            yield self.gemm("absorb_v", at.v_dim, at.kv_rank, layers, batch=heads)
-        yield self.gemm("o", self.model.hidden, heads * at.v_dim, layers)
-
-    def dense(self) -> Iterator[BatchRow]:
-        ffn = self.model.ffn
-        if ffn:
-            yield self.gemm("gate_up", 2 * ffn.inter // self.tp, self.model.hidden, ffn.layers)
-            yield self.gemm("down", self.model.hidden, ffn.inter // self.tp, ffn.layers)
-
-    def experts(self) -> Iterator[BatchRow]:
-        moe, hidden = self.model.moe, self.model.hidden
-        if moe is None:
-            return
-        yield self.gemm("router", moe.experts, hidden, moe.layers, wide=True)
-        shape = f"{self.m}x{hidden}x{moe.inter}x{moe.experts}x{moe.topk}"
-        ranks = {"tp": self.tp // self.ep, "ep": self.ep}
-        choices = tuple((name, str(degree)) for name, degree in ranks.items() if degree > 1)
-        yield self.row("experts", "moe", shape, self.serving.dtype, moe.layers, choices)
-        if moe.shared_experts:
-            inter = moe.shared_experts * moe.inter // self.tp
-            yield self.gemm("shared_gate_up", 2 * inter, hidden, moe.layers)
-            yield self.gemm("shared_down", hidden, inter, moe.layers)
-
-    def head(self) -> BatchRow:
-        last = self.serving.prompts if self.phase == "prefill" else self.tokens
-        n = -(-self.model.vocabulary // self.tp)
-        shape = f"{last}x{n}x{self.model.hidden}"
-        return self.row("lm_head", "gemm", shape, self.serving.wide, 1, name=f"lm_head_{last}")
-
-    def gemm(self, layer: str, n: int, k: int, count: int, batch: int = 0, wide: bool = False) -> BatchRow:
-        dtype = self.serving.wide if wide or batch else self.serving.dtype
-        quantised = self.serving.quantise_a and DTYPE_BYTES[dtype] < WIDE_BYTES
-        choices = (("quantise_a", "true"),) if quantised else ()
-        return self.row(layer, "gemm", f"{f'{batch}x' if batch > 1 else ''}{self.m}x{n}x{k}", dtype, count, choices)
-
-    def attention(
-        self, layer: str, heads: str, dims: str, count: int, choices: tuple[tuple[str, str], ...] = ()
-    ) -> BatchRow:
-        if self.phase == "prefill":
-            shape = f"{self.serving.prompts}x{heads}x{self.tokens}x{dims}"
-            return self.row(layer, "attention", shape, self.serving.wide, count, choices)
-        if self.serving.kv_dtype:
-            choices = (*choices, ("kv_dtype", self.serving.kv_dtype))
-        shape = f"{self.tokens}x{heads}x1:{self.context}x{dims}"
-        name = f"{layer}_{self.tokens}x{self.context}"
-        return self.row(layer, "decode_attention", shape, self.serving.wide, count, choices, name)
-
-    def row(
-        self,
-        layer: str,
-        kernel: str,
-        shape: str,
-        dtype: str,
-        count: int,
-        choices: tuple[tuple[str, str], ...] = (),
-        name: str = "",
-    ) -> BatchRow:
-        of_step = (self.model.name, self.phase, self.tp, self.ep, self.tokens, self.context)
-        return BatchRow(name or f"{layer}_{self.m}", kernel, shape, dtype, choices, float(count), layer, *of_step)
 
 
 def _check(model: ModelConfig, serving: Serving) -> None:
