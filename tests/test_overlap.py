@@ -92,7 +92,7 @@ def test_even_arrivals_end_when_the_played_tiles_do(case) -> None:
 @MANY
 @given(arriving())
 def test_arrivals_end_between_the_longer_of_both_and_their_sum(case) -> None:
-    tiles, slots, tile_s, own, chunks, _, first_s, pace_s, last_s = case
+    tiles, slots, tile_s, _, chunks, _, first_s, pace_s, last_s = case
     work_s = -(-tiles // slots) * tile_s
     moved_s = (first_s + max(chunks - 2, 0) * pace_s + (last_s if chunks > 1 else 0.0)) if chunks else 0.0
     assert max(work_s, moved_s + (tile_s if chunks else 0.0)) - 1e-9 <= _arrive(case) <= work_s + moved_s + 1e-9

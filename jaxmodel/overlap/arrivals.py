@@ -97,8 +97,8 @@ def departure_seconds(
     after_s: Floats,
     levels: int = LEVELS,
 ) -> Floats:
-    """When all tiles are done and all chunks have left, where a link takes the chunks of the first `sent_tiles` tiles in
-    order, each once its last tile is done: D_c = max(ceil(last_c / P) tau, D_{c-1}) + its time.
+    """When all tiles are done and all chunks have left, where a link takes the chunks of the first `sent_tiles` tiles
+    in order, each once its last tile is done: D_c = max(ceil(last_c / P) tau, D_{c-1}) + its time.
 
     Args:
         tiles, slots, tile_s: as above.
