@@ -9,9 +9,9 @@ from .binding import bind
 from .content.gpu import GpuFile, load_gpu
 from .content.gpu_fields import FIELDS
 from .content.hardware_axis import full_name
-from .content.overrides import CLOCK, factor_of
+from .content.overrides import CLOCK, factor_of, split_overrides
 from .errors import UserError
-from .question import IMPLEMENTATION, Question
+from .question import Question
 
 WHOLE_CHOICES = 1024
 
@@ -54,7 +54,7 @@ def gpu_maker(asked: Question, gpu: str, overrides: Mapping[str, Any]) -> Callab
 
 def gpu_file_maker(gpu: str, overrides: Mapping[str, Any]) -> Callable[[Mapping[str, float]], GpuFile]:
     """A function that makes the GPU's file of chosen numbers, what belongs to them brought along."""
-    own = {name: value for name, value in overrides.items() if not name.startswith(IMPLEMENTATION)}
+    _, own = split_overrides(overrides)
 
     def made(numbers: Mapping[str, float]) -> GpuFile:
         whole = {

@@ -7,12 +7,11 @@ from typing import Any
 
 from .binding import accumulator_of, bind, family_of
 from .content.gpu import GpuFile, load_gpu
+from .content.overrides import FABRIC, IMPLEMENTATION, split_overrides
 from .errors import UserError
-from .kernels.problem import Problem
+from .kernels.problem import FABRIC_NUMBERS, NUMBERS, Problem
 from .kernels.registry import check_choices, get_kernel, kernel_of
 from .text import what_if_lines
-
-IMPLEMENTATION = "implementation."  # before the name of an implementation's number, in overrides
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,7 @@ class Question:
         family: which of the kernel's spaces: an instruction family, for kernels that run tensor instructions.
         accumulator: accumulator type.
         clock: "boost" or "sustained".
-        implementation_changes: what was changed of the implementation's numbers, a line a number.
+        problem_changes: what was changed of the implementation's and the fabric's numbers, a line a number.
     """
 
     problem: Any
@@ -33,7 +32,7 @@ class Question:
     family: str
     accumulator: str
     clock: str = "boost"
-    implementation_changes: tuple[str, ...] = ()
+    problem_changes: tuple[str, ...] = ()
 
     @cached_property
     def bound(self) -> Any:
@@ -47,8 +46,8 @@ class Question:
 
     @property
     def changes(self) -> tuple[str, ...]:
-        """What was changed of the GPU and of the implementation's numbers, a line a number."""
-        return (*self.gpu.changes, *self.implementation_changes)
+        """What was changed of the GPU, of the implementation's and of the fabric's numbers, a line a number."""
+        return (*self.gpu.changes, *self.problem_changes)
 
     @property
     def what_if(self) -> list[str]:
@@ -76,8 +75,8 @@ def ask(
         dtype: input type.
         gpu: name or path of a GPU file, or a loaded one.
         kernel: e.g. "attention"; None: the problem's, or gemm for a text.
-        overrides: what-if changes of the GPU, see `dse.content.gpu.load_gpu`, and of the implementation's numbers, as
-            "implementation.NAME".
+        overrides: what-if changes of the GPU, see `dse.content.gpu.load_gpu`, of the implementation's numbers, as
+            "implementation.NAME", and of the fabric's, as "fabric.NAME" (`dse.content.fabric.load_fabric`).
         family: instruction family; None: the GPU's fastest for the type that the kernel has a space for.
         accumulator: None: fp32, or int32 for integers.
         clock: "boost" or "sustained".
@@ -88,8 +87,7 @@ def ask(
     """
     problem = _problem(shape, dtype, kernel, choices)
     chosen = kernel_of(problem)
-    own = {name: value for name, value in (overrides or {}).items() if str(name).startswith(IMPLEMENTATION)}
-    of_gpu = {name: value for name, value in (overrides or {}).items() if name not in own}
+    own, of_gpu = split_overrides(overrides)
     if isinstance(gpu, GpuFile) and of_gpu:
         raise UserError("overrides apply to a GPU given by name or path: load_gpu(name, overrides) makes one")
     machine = gpu if isinstance(gpu, GpuFile) else load_gpu(gpu, of_gpu)
@@ -119,9 +117,9 @@ def _problem(shape: Any, dtype: str, kernel: str | None, choices: Mapping[str, A
 
 
 def _moved(before: Any, after: Any) -> tuple[str, ...]:
-    old = before.numbers
-    return tuple(
-        f"{IMPLEMENTATION}{name}: {old[name]:g} -> {value:g}"
-        for name, value in after.numbers.items()
-        if value != old[name]
-    )
+    found: list[str] = []
+    for prefix, attribute in ((IMPLEMENTATION, NUMBERS), (FABRIC, FABRIC_NUMBERS)):
+        old = dict(getattr(before, attribute, ()))
+        new = dict(getattr(after, attribute, ()))
+        found += [f"{prefix}{name}: {old[name]:g} -> {new[name]:g}" for name in new if new[name] != old[name]]
+    return tuple(found)

@@ -7,11 +7,12 @@ from typing import Any, TypeAlias
 
 from ..content.files import home_expanded
 from ..content.gpu import GpuFile, load_gpu
+from ..content.overrides import split_overrides
 from ..content.space import load_space
 from ..errors import UserError
 from ..job import SweepJob
 from ..job_of import make_job, restrictions
-from ..question import IMPLEMENTATION, Question, ask
+from ..question import Question, ask
 from ..restrict import Restrictions
 from ..space import Space
 from .rows import BatchRow
@@ -137,7 +138,7 @@ def make_plan(rows: Sequence[BatchRow], setting: Setting) -> Plan:
         raise UserError("there is nothing to evaluate: give shapes, or a model with a phase")
     files = _gpu_files(setting)
     spaces = _Spaces(setting)
-    own = {name: value for name, value in setting.overrides.items() if name.startswith(IMPLEMENTATION)}
+    own, _ = split_overrides(setting.overrides)
     asked: dict[tuple[str, Any], tuple[Question, list[int]]] = {}
     for gpu in files:
         for place, row in enumerate(rows):
@@ -152,7 +153,7 @@ def make_plan(rows: Sequence[BatchRow], setting: Setting) -> Plan:
 
 
 def _gpu_files(setting: Setting) -> list[GpuFile]:
-    of_gpu = {name: value for name, value in setting.overrides.items() if not name.startswith(IMPLEMENTATION)}
+    _, of_gpu = split_overrides(setting.overrides)
     files = [load_gpu(_path_or_name(name), of_gpu) for name in setting.gpus]
     names = [file.name for file in files]
     twice = next((name for place, name in enumerate(names) if name in names[:place]), None)

@@ -27,6 +27,7 @@ def _level() -> tuple[Field, ...]:
         Field("link_bytes_per_s", "level", "bytes a second", "one GPU's links, each way, of the datasheet", **RATE),
         Field("copy_bytes_per_s", "level", "bytes a second", "a rank's own piece copied beside the transfers", **RATE),
         Field("exchange_ll_max_bytes", "level", "bytes to a peer", "pairwise sends by exchange_ll up to here", **maybe),
+        Field("sm_bytes_per_s", "level", "bytes a second", "what one SM moves to peers; 0: no limit known", default=0.0, **maybe),
         Field("multicast_ranks_min", "level", "GPUs", "from here the switch reduces", default=2.0, **maybe),
     )
 
@@ -44,4 +45,5 @@ def _protocol(table: str) -> tuple[Field, ...]:
 
 LEVEL = {field.name: field for field in _level()}
 PROTOCOL = {table: {field.name: field for field in _protocol(table)} for table in PROTOCOLS}
-TABLES = {"level": LEVEL, **PROTOCOL}
+COPY_ENGINE = "copy_engine"  # no protocol of collectives: copies beside kernels; `hop_s` each copy and the flag behind it
+TABLES = {"level": LEVEL, **PROTOCOL, COPY_ENGINE: {field.name: field for field in _protocol(COPY_ENGINE)}}

@@ -3,6 +3,8 @@
 On the command line `l2_capacity=0.5x,1x,2x`, `sm_count=66,132,264`, or a range of COUNT values,
 `l2_capacity=16e6:512e6:64` (each a fixed factor from the last; whole where the field is, each number once) and
 `launch_overhead_s=0:4e-6:5:linear`. In a study file a table: field, and values, factors, or from, to and count.
+
+A kernel of several GPUs has a fabric, whose numbers are varied by factors: `fabric.link=1x,2x`, `fabric.latency=0.5x`.
 """
 
 import dataclasses
@@ -13,7 +15,7 @@ from typing import Any
 from ..errors import UserError
 from .gpu import GpuFile
 from .gpu_fields import FIELDS
-from .overrides import CLOCK, TENSOR_RATE, factor_of, plain_name
+from .overrides import CLOCK, FABRIC, TENSOR_RATE, factor_of, is_of_problem, plain_name, split_overrides
 from .toml import did_you_mean, is_number
 
 KEYS = ("field", "name", "values", "factors", "from", "to", "count", "scale", "follow")
@@ -26,7 +28,7 @@ class HardwareAxis:
     """What is varied.
 
     Attributes:
-        field: full name, as `dse gpus NAME` lists it, or clock_hz, or tensor_flop_per_clock_sm.
+        field: full name, as `dse gpus NAME` lists it, or clock_hz, or tensor_flop_per_clock_sm, or fabric.NAME.
         entries: as written: numbers in the field's unit, or factors of what the GPU has ("2x", "+10%").
         name: what tables and figures call it; "": the field.
         follow: field -> exponent: that field is multiplied by the factor of the axis to this power, e.g.
@@ -56,7 +58,7 @@ class HardwareAxis:
         return tuple(_factor(entry, now) for entry in self.entries)
 
     def overrides(self, entry: float | str, gpu: GpuFile) -> dict[str, float | str]:
-        """What `load_gpu` changes for one entry, with what follows.
+        """What `load_gpu` (of a fabric's number the problem) changes for one entry, with what follows.
 
         Raises:
             UserError: a field that follows the factor of a number which is 0.
@@ -80,8 +82,9 @@ class HardwareAxis:
 
 
 def current_value(gpu: GpuFile, name: str) -> float:
-    """A GPU's number by the name of an axis; 1 for the tensor rates, which are varied together by a factor."""
-    if name == TENSOR_RATE:
+    """A GPU's number by the name of an axis; 1 for the tensor rates and a fabric's numbers, which are varied by
+    factors."""
+    if name == TENSOR_RATE or is_of_problem(name):
         return 1.0
     return gpu["boost_hz" if name == CLOCK else name]
 
@@ -145,6 +148,8 @@ def full_name(written: str) -> str:
     Raises:
         UserError: unknown, of several meanings, or a list.
     """
+    if written.startswith(FABRIC):
+        return written
     known = (*FIELDS, TENSOR_RATE, CLOCK)
     plain = plain_name(written)
     meant = [plain] if plain in known else [name for name in known if name.startswith(f"{plain}_")]
@@ -200,6 +205,12 @@ def _checked(axis: HardwareAxis) -> HardwareAxis:
         raise UserError(f"axis {axis.title}: no values: list at least one")
     if axis.field == TENSOR_RATE and not all(isinstance(entry, str) for entry in axis.entries):
         raise UserError(f"axis {TENSOR_RATE}: tensor rates are varied together by factors: write 0.5x,2x")
+    if is_of_problem(axis.field) and not all(isinstance(entry, str) for entry in axis.entries):
+        raise UserError(f"axis {axis.title}: numbers of a fabric are varied by factors: write {axis.field}=0.5x,2x")
+    if split_overrides(axis.follow)[0]:
+        raise UserError(
+            f"axis {axis.title}: a fabric's numbers do not follow a GPU's: vary them on an axis of their own"
+        )
     whole = axis.field in FIELDS and FIELDS[axis.field].whole
     broken = [entry for entry in axis.entries if whole and not isinstance(entry, str) and entry != round(entry)]
     if broken:

@@ -17,6 +17,7 @@ from .toml import Problems, did_you_mean
 
 TENSOR_RATE = "tensor_flop_per_clock_sm"
 CLOCK = "clock_hz"
+IMPLEMENTATION, FABRIC = "implementation.", "fabric."  # before the name of a number that is the problem's, no GPU's
 _NAMES = (*FIELDS, TENSOR_RATE, CLOCK)
 _FACTOR = re.compile(r"^\s*(?:([0-9_.]+(?:[eE][+-]?[0-9]+)?)\s*[xX×]|([+-][0-9_.]+)\s*%)\s*$")
 _UNITS = (
@@ -36,6 +37,18 @@ class Change:
     def of(self, old: float) -> float:
         """The new value."""
         return old * self.factor if self.factor is not None else float(self.value or 0.0)
+
+
+def is_of_problem(name: object) -> bool:
+    """Whether an override changes a number that belongs to the problem: of an implementation, or of a fabric."""
+    return str(name).startswith((IMPLEMENTATION, FABRIC))
+
+
+def split_overrides(overrides: Mapping[str, str | float] | None) -> tuple[dict, dict]:
+    """(those of the problem, those of the GPU)."""
+    given = overrides or {}
+    own = {name: value for name, value in given.items() if is_of_problem(name)}
+    return own, {name: value for name, value in given.items() if name not in own}
 
 
 def apply_overrides(tables: GpuTables, overrides: Mapping[str, str | float], name: str) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..content.dtypes import DTYPE_BYTES
 from ..content.implementation import NONE, implementation_defaults, load_implementation
+from ..content.overrides import FABRIC
 from ..content.shapes import DIMENSION_MAX
 from ..errors import UserError, unknown
 from .choice import Choice
@@ -23,6 +24,7 @@ IMPLEMENTATION = Choice(
     "whose kernel it is: fitted numbers in hardware/implementations; none: a bare ideal kernel",
 )
 NUMBERS = "implementation_numbers"  # the attribute that holds them
+FABRIC_NUMBERS = "fabric_numbers"  # of problems of several GPUs, see `dse.kernels.fabric_problem`
 
 
 @runtime_checkable
@@ -56,11 +58,12 @@ class Problem(Protocol):
         ...
 
     def on(self, gpu: Any, overrides: Mapping[str, str | float] | None = None) -> Self:
-        """The problem with what depends on the GPU (`dse.content.gpu.GpuFile`) resolved: an implementation's numbers.
+        """The problem with what depends on the GPU (`dse.content.gpu.GpuFile`) resolved: an implementation's numbers,
+        those of the fabric that joins several.
 
         Args:
             gpu: the loaded GPU file.
-            overrides: what-if changes of those numbers: "2x", "+10%" or a number.
+            overrides: what-if changes of those numbers: "2x", "+10%" or a number; a fabric's as "fabric.NAME".
         """
         ...
 
@@ -171,6 +174,11 @@ class KernelProblem:
         Raises:
             UserError: an unknown implementation, none for this GPU, or an override of a number that it has not.
         """
+        of_fabric = next((name for name in overrides or {} if name.startswith(FABRIC)), None)
+        if of_fabric is not None:
+            raise UserError(
+                f"--set {of_fabric}: {self.kernel} runs on one GPU and has no fabric; kernels with --ranks do"
+            )
         if not hasattr(self, NUMBERS):
             if overrides:
                 raise UserError(f"--set implementation.{next(iter(overrides))}: {self.kernel} has no implementations")

@@ -10,7 +10,7 @@ from pathlib import Path
 from ...content.gpu import GpuFile, load_gpu
 from ...content.gpu_fields import FIELDS
 from ...content.hardware_axis import HardwareAxis, current_value, full_name
-from ...content.overrides import CLOCK
+from ...content.overrides import CLOCK, is_of_problem, split_overrides
 from ...errors import UserError, unknown
 from ...text import quantity_text
 
@@ -28,6 +28,7 @@ class Machine:
         axis: title of the axis that was moved; "" for the baseline, for a grid and for GPUs side by side.
         values: field -> the number that the GPU has now, of every axis that was moved.
         factors: field -> what it was multiplied by.
+        of_problem: what is changed of the problem on it: numbers of an implementation, of a fabric.
     """
 
     label: str
@@ -35,6 +36,7 @@ class Machine:
     axis: str = ""
     values: Mapping[str, float] = field(default_factory=dict)
     factors: Mapping[str, float] = field(default_factory=dict)
+    of_problem: Mapping[str, str | float] = field(default_factory=dict)
 
     @property
     def is_baseline(self) -> bool:
@@ -62,12 +64,13 @@ def varied_machines(
     """
     if combine not in COMBINE:
         raise unknown("combine", combine, COMBINE)
-    base = load_gpu(gpu, overrides)
+    own, of_gpu = split_overrides(overrides)
+    base = load_gpu(gpu, of_gpu)
     _check_fields(axes, overrides or {}, combine)
     count = sum(len(axis.entries) for axis in axes) if combine == "each" else math.prod(len(a.entries) for a in axes)
     if count > MOST_MACHINES:
         raise UserError(f"{count:,} machines are too many: at most {MOST_MACHINES:,}; fewer values, or combine = each")
-    machines = [Machine("now", base)]
+    machines = [Machine("now", base, of_problem=own)]
     groups = [(axis,) for axis in axes] if combine == "each" else [tuple(axes)] if axes else []
     for group in groups:
         for entries in itertools.product(*(_distinct(axis, base) for axis in group)):
@@ -84,8 +87,9 @@ def listed_machines(gpus: Sequence[str | os.PathLike[str]], overrides: Mapping[s
     if len(gpus) < 2:
         raise UserError("GPUs side by side are at least two: gpus = ['h100_sxm', 'h200_sxm']")
     check_names(gpus)
-    loaded = [load_gpu(name, overrides) for name in gpus]
-    return [Machine("now" if not place else gpu.name, gpu) for place, gpu in enumerate(loaded)]
+    own, of_gpu = split_overrides(overrides)
+    loaded = [load_gpu(name, of_gpu) for name in gpus]
+    return [Machine("now" if not place else gpu.name, gpu, of_problem=own) for place, gpu in enumerate(loaded)]
 
 
 def check_names(gpus: Sequence[str | os.PathLike[str]]) -> None:
@@ -111,7 +115,8 @@ def _check_fields(axes: Sequence[HardwareAxis], overrides: Mapping[str, str | fl
 
 def _field(written: str) -> str:
     """The field that an override moves; tensor rates by their own name, `load_gpu` has said what is unknown."""
-    name = written if written.startswith("tensor.") else full_name(written.strip())
+    named = written.startswith("tensor.") or is_of_problem(written)
+    name = written if named else full_name(written.strip())
     return "boost_hz" if name == CLOCK else name
 
 
@@ -141,8 +146,9 @@ def _varied(
         if repeated:
             raise UserError(f"axis {axis.title}: {repeated} is changed twice, by it and by another axis or by set")
         changes |= own
+    own, of_gpu = split_overrides({**overrides, **changes})
     try:
-        changed = load_gpu(gpu, {**overrides, **changes})
+        changed = load_gpu(gpu, of_gpu)
     except UserError as error:
         moved = ", ".join(f"{axis.title} = {entry}" for axis, entry in zip(axes, entries, strict=True))
         raise UserError(f"{moved}: {error}") from None
@@ -150,7 +156,7 @@ def _varied(
     now = {axis.field: current_value(base, axis.field) for axis in axes}
     factors = {name: value / now[name] if now[name] else math.nan for name, value in values.items()}
     label = ", ".join(f"{axis.title} {quantity_text(values[axis.field], axis.unit)}" for axis in axes)
-    return Machine(label, changed, axes[0].title if combine == "each" else "", values, factors)
+    return Machine(label, changed, axes[0].title if combine == "each" else "", values, factors, own)
 
 
 def _value(changed: GpuFile, base: GpuFile, axis: HardwareAxis, entry: float | str) -> float:

@@ -149,7 +149,8 @@ def _ask(study: Study, row: Any, machine: Machine) -> Question:
     if unread:
         raise unknown("choice of a question", unread[0], known)
     chosen: dict[str, Any] = {**study.refinements, **row.choices}
-    return ask(row.shape, row.dtype or study.dtype, machine.gpu, kernel=study.kernel, **chosen)
+    dtype = row.dtype or study.dtype
+    return ask(row.shape, dtype, machine.gpu, kernel=study.kernel, overrides=machine.of_problem, **chosen)
 
 
 def _space(study: Study, question: Question) -> Space:

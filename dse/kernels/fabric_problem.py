@@ -1,0 +1,130 @@
+"""Problems that several GPUs work on: the choices `fabric` and `ranks`, and the links that they mean.
+
+A kernel's problem inherits `FabricProblem` beside its own sizes and choices, takes `FABRIC_CHOICES` among its `CHOICES`
+and declares
+
+    ranks: int = 8
+    fabric: str = ""
+    fabric_numbers: tuple[tuple[str, float], ...] = ()
+
+`on(gpu)` fills in the numbers: of the fabric that is named, else of the one its GPU stands in; `link(float_dtype)`
+gives them as the model's record. What-if: `--set fabric.link=2x`, `fabric.latency=0.5x`, `fabric.TABLE.NUMBER=...`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from ..content.fabric import FabricLevel, load_fabric
+from ..content.fabric_fields import COPY_ENGINE, MOST_RANKS
+from ..content.overrides import FABRIC
+from ..errors import UserError
+from .choice import Choice
+from .problem import KernelProblem
+
+if TYPE_CHECKING:
+    from jaxmodel.overlap import Link
+
+FABRIC_CHOICES = (
+    Choice("ranks", "GPUs that work on the problem", int, least=2, most=MOST_RANKS),
+    Choice("fabric", "what joins them: a level by name or path, see dse fabrics (default: of the GPU's own node)"),
+)
+FABRICS = {  # GPU -> the fabric its nodes are built with
+    "a100_sxm": "nvlink3_x8",
+    "h100_sxm": "nvlink4_x8",
+    "h200_sxm": "nvlink4_x8",
+    "b200_sxm": "nvlink5_x8",
+}
+
+
+class FabricProblem(KernelProblem):
+    """A problem of several GPUs on one level of a fabric; all numbers are of one of them, all of them do the same."""
+
+    ranks: int
+    fabric: str
+    fabric_numbers: tuple[tuple[str, float], ...]
+
+    def on(self, gpu: Any, overrides: Mapping[str, str | float] | None = None) -> Self:
+        """See `Problem.on`: with the numbers of the links between its ranks.
+
+        Raises:
+            UserError: no fabric is known for the GPU, one of several levels, more ranks than it joins, or a wrong
+                override.
+        """
+        of_fabric = {
+            name.removeprefix(FABRIC): change for name, change in (overrides or {}).items() if name.startswith(FABRIC)
+        }
+        rest = {name: change for name, change in (overrides or {}).items() if not name.startswith(FABRIC)}
+        fabric = load_fabric(self.fabric or default_fabric(gpu), of_fabric)
+        if len(fabric.levels) > 1:
+            raise UserError(
+                f"--fabric {fabric.name}: {self.kernel} runs on one level of a fabric; name one of "
+                f"{', '.join(level.name for level in fabric.levels)}"
+            )
+        if self.ranks > fabric.ranks_max:
+            raise UserError(
+                f"--ranks {self.ranks}: {fabric.name} joins at most {fabric.ranks_max} GPUs; fewer ranks, or another "
+                "--fabric"
+            )
+        numbers = link_numbers(fabric.levels[0], self.ranks)
+        return replace(super().on(gpu, rest), fabric_numbers=tuple(numbers.items()))  # type: ignore[type-var]
+
+    def link(self, float_dtype: Any = np.float32) -> "Link":
+        """The links as the model's record.
+
+        Raises:
+            UserError: the fabric goes by the GPU and `on` has not been asked.
+        """
+        from jaxmodel.overlap import Link
+
+        numbers = dict(self.fabric_numbers)
+        if not numbers and not self.fabric:
+            raise UserError(
+                "the fabric goes by the GPU: take problem.on(load_gpu(...)), as dse.question.ask does, or name --fabric"
+            )
+        numbers = numbers or link_numbers(load_fabric(self.fabric).levels[0], self.ranks)
+        return Link(ranks=float_dtype(self.ranks), **{name: float_dtype(value) for name, value in numbers.items()})
+
+
+def default_fabric(gpu: Any) -> str:
+    """The fabric that a GPU (`dse.content.gpu.GpuFile`), or the nearest GPU its file builds on, stands in.
+
+    Raises:
+        UserError: none is known.
+    """
+    found = next((FABRICS[name] for name in (gpu.name, *gpu.bases) if name in FABRICS), None)
+    if found is None:
+        raise UserError(
+            f"no fabric is known for the GPU {gpu.name}: name one, e.g. --fabric pcie5_x8 (dse fabrics lists them), or "
+            f"take one of {', '.join(FABRICS)}"
+        )
+    return found
+
+
+def link_numbers(level: FabricLevel, ranks: int) -> dict[str, float]:
+    """The numbers of `jaxmodel.overlap.Link` but its ranks, from a level of a fabric.
+
+    SMs move data at the rate of the library's own bulk protocol, which SMs run as well; a flag costs a step of it. Copy
+    engines have a table of their own; a level without one gives them the same prices as SMs.
+    """
+
+    def number(table: str, field: str, otherwise: float = 0.0) -> float:
+        own = level.values.get(table, {})
+        return float(own[field].number) if field in own else otherwise
+
+    bulk = "simple" if "simple" in level.values else "direct"
+    rate, hop_s = number(bulk, "bytes_per_s"), number(bulk, "hop_s")
+    switched = number("multimem", "bytes_per_s") or number("multicast", "bytes_per_s")
+    return {
+        "hop_s": hop_s,
+        "flag_s": number("direct", "peer_s"),
+        "remote_bytes_per_s": rate,
+        "sm_bytes_per_s": level["sm_bytes_per_s"],
+        "copy_bytes_per_s": number(COPY_ENGINE, "bytes_per_s", rate),
+        "copy_start_s": number(COPY_ENGINE, "start_s", hop_s),
+        "copy_chunk_s": number(COPY_ENGINE, "hop_s", hop_s),
+        "switch_bytes_per_s": switched if ranks >= level["multicast_ranks_min"] else 0.0,
+        "start_s": number(bulk, "start_s"),
+    }
