@@ -39,7 +39,7 @@ def extent(stride: Floats, degree: Floats, gpus_per_node: Floats) -> Extent:
     apart = _divides(gpus_per_node, stride)  # every GPU of it is on a node of its own
     alone = jnp.asarray(degree) <= 1
     inside, across = jnp.where(alone, 1.0, inside), jnp.where(alone, 1.0, across)
-    return Extent(inside, across, jnp.where(alone | within | whole | apart, 1.0, 0.0))
+    return Extent(inside=inside, across=across, even=jnp.where(alone | within | whole | apart, 1.0, 0.0))
 
 
 def _divides(number: Floats, of: Floats) -> Array:

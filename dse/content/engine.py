@@ -1,0 +1,194 @@
+"""Serving engines: which kernels they run and what a step costs beside them, as TOML files in `hardware/engines`.
+
+title = "vLLM"
+rule = "engine"                # of collectives (jaxmodel.network.RULES)
+
+[sources]
+docs = "vLLM documentation, engine arguments"
+
+[numbers]                      # `NUMBERS`, each { value, kind, source }
+memory_share = { value = 0.9, kind = "datasheet", source = "docs" }
+
+[[kernel]]                     # the first that matches a problem counts; without a match: every schedule, no numbers
+kernel = "attention"
+family = "wgmma"               # optional, as are dtypes and head_dims
+head_dims = [128]
+preset = "fa3_d128"            # optional: the sub-space of which the best is taken
+implementation = "fa3"         # optional: fitted numbers, where it has some of the GPU
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ..errors import UserError
+from .datum import Datum, parse_datum, read_sources
+from .files import content_files, find_content
+from .gpu_fields import Field
+from .implementation import read_implementation
+from .toml import Problems, did_you_mean, read_toml
+
+FOLDER = "hardware/engines"
+RULES = ("nccl", "engine", "best")
+KEYS = ("title", "sources", "rule", "numbers", "kernel")
+ENTRY_KEYS = ("kernel", "family", "dtypes", "head_dims", "preset", "implementation")
+_SECONDS, _COUNT = {"positive": False, "high": 10.0}, {"positive": False, "whole": True}
+NUMBERS = {
+    field.name: field
+    for field in (
+        Field("step_s", "numbers", "s", "the GPU waits so long a step for the host: scheduling, sampling", **_SECONDS),
+        Field(
+            "graph_tokens_max", "numbers", "tokens", "decode steps of so many tokens at most replay a graph", **_COUNT
+        ),
+        Field("memory_share", "numbers", "1", "of the GPU's memory that the engine takes", high=1.0),
+        Field("reserved_bytes", "numbers", "bytes", "of it, neither weights, cache nor activations", positive=False),
+        Field("activation_tokens", "numbers", "tokens", "most tokens of a step on a GPU", whole=True),
+    )
+}
+
+
+@dataclass(frozen=True)
+class KernelEntry:
+    """What an engine runs for some problems of a kernel; empty: any, or none."""
+
+    kernel: str
+    family: str = ""
+    dtypes: tuple[str, ...] = ()
+    head_dims: tuple[int, ...] = ()
+    preset: str = ""
+    implementation: str = ""
+
+    def suits(self, kernel: str, family: str, dtype: str, head_dim: int | None, gpu_names: tuple[str, ...]) -> bool:
+        """Whether it is for a problem, and its implementation has numbers of the GPU, or of one it builds on."""
+        return (
+            self.kernel == kernel
+            and self.family in ("", family)
+            and (not self.dtypes or dtype in self.dtypes)
+            and (not self.head_dims or head_dim in self.head_dims)
+            and (not self.implementation or bool(set(gpu_names) & _gpus_of(kernel, self.implementation)))
+        )
+
+
+@dataclass(frozen=True)
+class Engine:
+    """One file.
+
+    Attributes:
+        name: of the file, without ending.
+        title: in words.
+        rule: of collectives.
+        values: number -> where it comes from.
+        kernels: in the order in which they are tried.
+        path: of the file.
+    """
+
+    name: str
+    title: str
+    rule: str
+    values: Mapping[str, Datum]
+    kernels: tuple[KernelEntry, ...]
+    path: Path
+
+    def __getitem__(self, name: str) -> float:
+        return self.values[name].number
+
+    def entry(
+        self, kernel: str, family: str, dtype: str, head_dim: int | None, gpu_names: tuple[str, ...]
+    ) -> KernelEntry:
+        """What it runs for a problem."""
+        suiting = (entry for entry in self.kernels if entry.suits(kernel, family, dtype, head_dim, gpu_names))
+        return next(suiting, KernelEntry(kernel))
+
+
+def list_engines() -> dict[str, Path]:
+    """Every engine that `load_engine` finds by name."""
+    return content_files(FOLDER)
+
+
+def load_engine(name_or_path: str | os.PathLike[str]) -> Engine:
+    """An engine by name (`list_engines()`) or by the path of a TOML file.
+
+    Raises:
+        UserError: no such engine, or everything that is wrong with the file.
+    """
+    path = find_content(
+        "engine", FOLDER, name_or_path, fix="or give the path of your own .toml file, see docs/serving.md"
+    )
+    raw = read_toml(path)
+    problems = Problems(str(path))
+    for key in raw:
+        if key not in KEYS:
+            problems.add(key, f"unknown; known: {', '.join(KEYS)}{did_you_mean(key, KEYS)}")
+    sources = read_sources(raw.get("sources", {}), problems)
+    title, rule = raw.get("title", path.stem), raw.get("rule", RULES[0])
+    if not isinstance(title, str):
+        problems.add("title", f"must be text, not {title!r}")
+    if rule not in RULES:
+        problems.add("rule", f"{rule!r} is not allowed: {', '.join(RULES)}")
+    values = _numbers(raw.get("numbers", {}), sources, problems)
+    listed = raw.get("kernel", [])
+    if not isinstance(listed, list):
+        problems.add("kernel", "must be a list of tables, [[kernel]]")
+        listed = []
+    entries = [_entry(table, f"kernel[{place}]", problems) for place, table in enumerate(listed)]
+    problems.raise_if_any()
+    return Engine(path.stem, str(title), str(rule), values, tuple(entries), path)
+
+
+def _numbers(raw: Any, sources: dict[str, str], problems: Problems) -> dict[str, Datum]:
+    if not isinstance(raw, dict):
+        problems.add("numbers", "must be a table, [numbers]")
+        return {}
+    for name in raw:
+        if name not in NUMBERS:
+            problems.add(f"numbers.{name}", f"unknown; known: {', '.join(NUMBERS)}{did_you_mean(name, NUMBERS)}")
+    found: dict[str, Datum] = {}
+    for name, field in NUMBERS.items():
+        if name not in raw:
+            problems.add(f"numbers.{name}", f"is missing: {field.allowed()}")
+            continue
+        datum = parse_datum(raw[name], f"numbers.{name}", field, sources, problems)
+        if datum is not None:
+            found[name] = datum
+    return found
+
+
+def _entry(table: Any, where: str, problems: Problems) -> KernelEntry:
+    if not isinstance(table, dict):
+        problems.add(where, f"must be a table, [[kernel]], not {table!r}")
+        return KernelEntry("")
+    for key in table:
+        if key not in ENTRY_KEYS:
+            problems.add(f"{where}.{key}", f"unknown; known: {', '.join(ENTRY_KEYS)}{did_you_mean(key, ENTRY_KEYS)}")
+    for key in ("kernel", "family", "preset", "implementation"):
+        if not isinstance(table.get(key, ""), str):
+            problems.add(f"{where}.{key}", f"must be text, not {table[key]!r}")
+    for key, kind in (("dtypes", str), ("head_dims", int)):
+        listed = table.get(key, [])
+        if not isinstance(listed, list) or not all(isinstance(entry, kind) for entry in listed):
+            problems.add(f"{where}.{key}", f"must be a list, not {listed!r}")
+    if not table.get("kernel"):
+        problems.add(f"{where}.kernel", "is missing: the kernel's name")
+    if problems.lines:
+        return KernelEntry("")
+    if table.get("implementation"):
+        try:
+            read_implementation(table["kernel"], table["implementation"])
+        except UserError as error:
+            problems.add(f"{where}.implementation", str(error))
+    return KernelEntry(
+        table["kernel"],
+        table.get("family", ""),
+        tuple(table.get("dtypes", ())),
+        tuple(table.get("head_dims", ())),
+        table.get("preset", ""),
+        table.get("implementation", ""),
+    )
+
+
+@lru_cache(maxsize=64)
+def _gpus_of(kernel: str, implementation: str) -> frozenset[str]:
+    return frozenset(read_implementation(kernel, implementation).gpus)

@@ -1,0 +1,152 @@
+"""What the GPUs of a layout send each other in a step: the collectives of every layer, and of the step."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..content.dtypes import DTYPE_BYTES
+from ..content.model import GroupedAttention, ModelConfig
+from ..step_operators import DENSE, EVERY_LAYER, MOE, ONCE, Types, Work
+from .collective_times import Exchange
+from .layouts import ALL_TO_ALL, Groups, Layouts
+
+NUMBER_BYTES = 2  # activations travel in 16 bit, but tokens on their way to narrow experts
+SEND = "between_stages"
+
+
+def step_exchanges(model: ModelConfig, types: Types, work: Work, layouts: Layouts) -> list[Exchange]:
+    """Every collective of one micro-batch: between the parts of a layer, over the step, and to the next stage."""
+    return list(_Exchanges(model, types, work, layouts).all())
+
+
+@dataclass(frozen=True)
+class _Exchanges:
+    model: ModelConfig
+    types: Types
+    work: Work
+    layouts: Layouts
+
+    @property
+    def prompt_m(self) -> np.ndarray:
+        return self.work.prompts * -(-np.asarray(self.work.prompt_tokens) // self.layouts["cp"])
+
+    @property
+    def decode_m(self) -> np.ndarray:
+        return np.asarray(self.work.sequences) * self.work.queries
+
+    @property
+    def m(self) -> np.ndarray:
+        return self.prompt_m + self.decode_m
+
+    def all(self) -> Iterator[Exchange]:
+        yield from self.keys()
+        yield from self.reduced("attention_out", EVERY_LAYER)
+        if self.model.ffn:
+            plain = self.layouts["hidden_split"] == 1
+            yield from self.reduced("ffn_out", DENSE, plain)
+            yield from self.along_hidden(~plain)
+        if self.model.moe:
+            yield from self.experts()
+        last = self.work.prompts + np.asarray(self.work.sequences) * self.work.queries
+        logits = last * self.model.vocabulary * NUMBER_BYTES
+        yield self.of("logits", "all_gather", logits, self.layouts.groups("tp"), ONCE)
+        split = np.where(self.layouts["sequence_parallel"] > 0, self.layouts["tp"], 1)
+        between = np.where(self.layouts["pp"] > 1, self.m * self.model.hidden * NUMBER_BYTES / split, 0.0)
+        neighbours = self.layouts.groups("pp")
+        crosses = neighbours.across > 1  # some stage's next one is on another node
+        pair = Groups(np.where(crosses, 1, 2), np.where(crosses, 2, 1))
+        yield self.of(SEND, "send", between, pair, SEND)
+
+    def of(self, part: str, collective: str, bytes_: np.ndarray, group: Groups, where: str) -> Exchange:
+        return Exchange(part, collective, bytes_, group.inside, group.across, where)
+
+    def reduced(
+        self, part: str, where: str, mask: np.ndarray | bool = True, group: Groups | None = None
+    ) -> Iterator[Exchange]:
+        """Partial sums of a product whose K is shared by tp, or by another group."""
+        bytes_ = self.m * self.model.hidden * NUMBER_BYTES * mask
+        group, split = group or self.layouts.groups("tp"), self.layouts["sequence_parallel"] > 0
+        yield self.of(part, "all_reduce", np.where(split, 0.0, bytes_), group, where)
+        yield self.of(f"{part}_scattered", "reduce_scatter", np.where(split, bytes_, 0.0), group, where)
+        yield self.of(f"{part}_gathered", "all_gather", np.where(split, bytes_, 0.0), group, where)
+
+    def along_hidden(self, mask: np.ndarray) -> Iterator[Exchange]:
+        """Weights shared along both sides (Pope et al. 2022, arXiv 2211.05102, section 3.2.2): tokens are gathered over
+        the GPUs that share inter and partial sums scattered over those that share the hidden dimension, and back."""
+        ffn = self.model.ffn
+        assert ffn is not None
+        x, y = self.layouts.groups("hidden_split"), self.layouts.groups("inter_split")
+        split = self.layouts["hidden_split"]
+        narrow = self.m * self.model.hidden / split * NUMBER_BYTES * mask
+        inter = self.m * ffn.inter / (self.layouts["tp"] // split) * NUMBER_BYTES * mask
+        yield self.of("ffn_in", "all_gather", narrow, y, DENSE)
+        yield self.of("ffn_inter_scattered", "reduce_scatter", 2 * inter, x, DENSE)
+        yield self.of("ffn_inter_gathered", "all_gather", inter, x, DENSE)
+        yield self.of("ffn_out_scattered", "reduce_scatter", narrow, y, DENSE)
+        whole = self.m * self.model.hidden * NUMBER_BYTES * mask
+        yield self.of("ffn_whole", "all_gather", whole, self.layouts.groups("tp"), DENSE)
+
+    def keys(self) -> Iterator[Exchange]:
+        """Context parallelism: of prompts the keys are gathered, of decoded tokens the partial results; inside tp,
+        queries are gathered and results scattered (decoded), or heads and tokens exchanged (prompts)."""
+        at, layouts = self.model.attention, self.layouts
+        sharing = layouts["tp"] // layouts["kv_split"]
+        heads = at.heads / sharing
+        if isinstance(at, GroupedAttention):
+            q_dim = v_dim = at.head_dim
+            kv_numbers = 2 * np.maximum(at.kv_heads / sharing, 1) * at.head_dim
+        else:
+            q_dim, v_dim = at.kv_rank + at.rope_dim, at.kv_rank
+            kv_numbers = np.asarray(at.kv_rank + at.rope_dim)
+        cache_bytes = DTYPE_BYTES[self.types.kv_dtype or self.types.wide]
+        cp, split = layouts["cp"], layouts["kv_split"]
+        prompt_tokens = self.prompt_m * cp
+        gathered = prompt_tokens * kv_numbers * cache_bytes * (cp > 1)
+        yield self.of("keys_gathered", "all_gather", gathered, layouts.groups("cp"), EVERY_LAYER)
+        merged = self.decode_m * heads * v_dim * NUMBER_BYTES * cp * (cp > 1)
+        yield self.of("partial_results", "all_gather", merged, layouts.groups("cp"), EVERY_LAYER)
+        inside, apart = layouts.groups("kv_split"), split > 1
+        queries = self.decode_m * heads * q_dim * NUMBER_BYTES * apart
+        yield self.of("queries_gathered", "all_gather", queries, inside, EVERY_LAYER)
+        results = self.decode_m * heads * v_dim * NUMBER_BYTES * apart
+        yield self.of("results_scattered", "reduce_scatter", results, inside, EVERY_LAYER)
+        if isinstance(at, GroupedAttention):
+            own = at.heads / layouts["tp"] * q_dim + kv_numbers
+        else:
+            own = at.heads / layouts["tp"] * (2 * (at.nope_dim + at.rope_dim) + at.v_dim)
+            v_dim = at.v_dim
+        yield self.of("heads_to_tokens", "all_to_all", self.prompt_m * own * NUMBER_BYTES * apart, inside, EVERY_LAYER)
+        back = self.prompt_m * at.heads / layouts["tp"] * v_dim * NUMBER_BYTES * apart
+        yield self.of("tokens_to_heads", "all_to_all", back, inside, EVERY_LAYER)
+
+    def experts(self) -> Iterator[Exchange]:
+        """Tokens to experts and back. Where every GPU of the block holds all tokens, only sums are reduced."""
+        moe, layouts, hidden = self.model.moe, self.layouts, self.model.hidden
+        assert moe is not None
+        tp, groups = layouts["tp"], layouts.groups
+        prefills = np.asarray(self.work.prompts) > 0  # then the tokens of a prompt are apart too
+        apart = layouts["dp"] * np.where(prefills, layouts["cp"], 1) > 1
+        replicas = groups("tp").times(groups("cp"))
+        block = replicas.times(groups("dp"))
+        both = groups("cp").times(groups("dp"))
+        holders = Groups(
+            np.where(prefills, both.inside, groups("dp").inside), np.where(prefills, both.across, groups("dp").across)
+        )
+        everywhere = np.asarray(self.m if self.work.everywhere is None else self.work.everywhere)
+        travels = DTYPE_BYTES[self.types.experts_dtype or self.types.dtype]
+        split = layouts["sequence_parallel"] > 0
+        own = self.m * hidden * NUMBER_BYTES
+        yield from self.reduced("experts_out", MOE, ~apart, replicas)
+        gathers = apart & (layouts["exchange"] != ALL_TO_ALL)
+        yield self.of("tokens_gathered", "all_gather", everywhere * hidden * travels * gathers, holders, MOE)
+        yield self.of("sums_scattered", "reduce_scatter", everywhere * hidden * NUMBER_BYTES * gathers, block, MOE)
+        sends = apart & (layouts["exchange"] == ALL_TO_ALL)
+        ep = np.maximum(layouts.ep, 1)
+        copies = ep * (1.0 - (1.0 - 1.0 / ep) ** moe.topk)  # GPUs that one token goes to, in the mean
+        sent = self.m / tp * copies * hidden * sends
+        yield self.of("dispatch", "all_to_all", sent * travels, block, MOE)
+        yield self.of("combine", "all_to_all", sent * NUMBER_BYTES, block, MOE)
+        yield self.of("tokens_back", "all_gather", np.where(apart & ~split, own, 0.0), groups("tp"), MOE)
+        if moe.shared_experts:
+            yield self.of("shared_out", "reduce_scatter", np.where(apart, own, 0.0), groups("tp"), MOE)

@@ -1,0 +1,150 @@
+"""Seconds of steps: kernels, collectives and launches of the slowest stage, and of one micro-batch through all."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..content.engine import Engine
+from ..content.model import ModelConfig
+from ..progress import Progress
+from ..step_operators import DENSE, EVERY_LAYER, MOE, ONCE, Operator, Types, Work, step_operators
+from .collective_times import CollectiveTimes, Exchange
+from .exchanges import SEND, step_exchanges
+from .kernel_times import KernelTimes
+from .layouts import Layouts
+from .stages import Stages
+
+PLACES = (EVERY_LAYER, DENSE, MOE, ONCE)
+
+
+@dataclass(frozen=True)
+class StepTimes:
+    """One micro-batch of a step; float64[layouts] each.
+
+    Attributes:
+        slowest_s: the slowest stage.
+        round_s: all stages one after the other, without what is sent between them.
+        send_s: from one stage to the next.
+        kernels_s, exchanges_s: of `round_s`, kernels and collectives; with two batches in turns one hides the other,
+            and with kernels that the host launches its pace may hide both.
+        kernels: how many are launched.
+        by_layer: part of the model -> seconds of its kernels in a round.
+        by_exchange: collective -> seconds in a round.
+    """
+
+    slowest_s: np.ndarray
+    round_s: np.ndarray
+    send_s: np.ndarray
+    kernels_s: np.ndarray
+    exchanges_s: np.ndarray
+    kernels: np.ndarray
+    by_layer: Mapping[str, np.ndarray]
+    by_exchange: Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class StepModel:
+    """What prices a step: a model, its types, tuned kernels, collectives, the engine.
+
+    Attributes:
+        graphs: whether decode steps replay a graph; else the host launches every kernel.
+    """
+
+    model: ModelConfig
+    types: Types
+    kernels: KernelTimes
+    collectives: CollectiveTimes
+    engine: Engine
+    graphs: bool = True
+
+    def times(self, work: Work, layouts: Layouts, progress: Progress = None) -> StepTimes:
+        """Prices one micro-batch of a step on every layout.
+
+        Args:
+            work: of the whole micro-batch: its numbers are plain, or arrays of as many as there are layouts. Where two
+                halves take turns, either has half of its sequences, or half of the tokens of its prompts.
+            layouts: possible ones (`dse.serving.layouts.layout_reasons`).
+            progress: as in `dse.sweep.run_sweep`.
+
+        Returns:
+            The times; infinite where a kernel or a collective cannot run.
+        """
+        halves, count = layouts.halves, len(layouts)
+        work = _halved(work, halves)
+        operators = step_operators(self.model, self.types, work, layouts.cut())
+        seconds = self.kernels.seconds(operators, count, progress)
+        exchanges = step_exchanges(self.model, self.types, work, layouts)
+        sent = self.collectives.seconds(exchanges, count)
+        computing = _by_place(operators, seconds, count)
+        sending = _by_place(exchanges, sent, count)
+        launched = _by_place(operators, [np.asarray(one > 0, float) for one in seconds], count)
+        for place, number in _by_place(exchanges, [np.asarray(one > 0, float) for one in sent], count).items():
+            launched[place] = launched[place] + number
+        pace_s = np.where(self._replayed(work), 0.0, self.kernels.gpu["host_launch_overhead_s"])
+        shown = {
+            place: self._shown(computing[place], sending[place], launched[place], pace_s, halves) for place in PLACES
+        }
+        stages = Stages.of(self.model, layouts["pp"])
+        send_s = sum(np.asarray(one) for exchange, one in zip(exchanges, sent, strict=True) if exchange.where == SEND)
+
+        def whole(parts: Mapping[str, Any]) -> Any:
+            return stages.total(parts[EVERY_LAYER], parts[DENSE], parts[MOE], 0.0, parts[ONCE])
+
+        return StepTimes(
+            slowest_s=stages.most(shown[EVERY_LAYER], shown[DENSE], shown[MOE], 0.0, shown[ONCE]),
+            round_s=whole(shown),
+            send_s=np.asarray(send_s) * halves,
+            kernels_s=whole(computing) * halves,
+            exchanges_s=whole(sending) * halves,
+            kernels=whole(launched) * halves,
+            by_layer=self._listed(operators, seconds, halves, "layer"),
+            by_exchange=self._listed(exchanges, sent, halves, "part"),
+        )
+
+    def _replayed(self, work: Work) -> Any:
+        """Where a graph is replayed: decode alone, with no more tokens than graphs are captured for."""
+        tokens = np.asarray(work.sequences) * work.queries
+        return self.graphs & (np.asarray(work.prompts) == 0) & (tokens <= self.engine["graph_tokens_max"])
+
+    def _shown(self, computing: Any, sending: Any, launched: Any, pace_s: Any, halves: np.ndarray) -> Any:
+        """Seconds of one layer, or of what comes once: kernels and collectives in order, or the longer of both where
+        two halves take turns; at least the host's launches."""
+        turns = np.where(halves > 1, 2.0 * np.maximum(computing, sending), computing + sending)
+        return np.maximum(turns, launched * halves * pace_s)
+
+    def _listed(self, parts: Any, seconds: list[np.ndarray], halves: np.ndarray, name: str) -> dict[str, np.ndarray]:
+        layers = {
+            EVERY_LAYER: self.model.layers,
+            DENSE: self.model.ffn.layers if self.model.ffn else 0,
+            MOE: self.model.moe.layers if self.model.moe else 0,
+            ONCE: 1,
+        }
+        found: dict[str, np.ndarray] = {}
+        for part, one in zip(parts, seconds, strict=True):
+            if part.where in layers:
+                times = layers[part.where] * getattr(part, "times", 1.0)
+                label = getattr(part, name)
+                found[label] = found.get(label, np.zeros(len(halves))) + one * times * halves
+        return found
+
+
+def _by_place(parts: list[Operator] | list[Exchange], seconds: list[np.ndarray], count: int) -> dict[str, np.ndarray]:
+    found = {place: np.zeros(count) for place in PLACES}
+    for part, one in zip(parts, seconds, strict=True):
+        if part.where in found:
+            found[part.where] = found[part.where] + one * getattr(part, "times", 1.0)
+    return found
+
+
+def _halved(work: Work, halves: np.ndarray) -> Work:
+    if (halves == 1).all():
+        return work
+    everywhere = None if work.everywhere is None else -(-np.asarray(work.everywhere) // halves)
+    return replace(
+        work,
+        prompt_tokens=-(-np.asarray(work.prompt_tokens) // halves),
+        sequences=np.asarray(work.sequences) // halves,
+        everywhere=everywhere,
+    )
