@@ -6,3 +6,4 @@ from .arrivals import released_seconds as released_seconds
 from .link import Link as Link
 from .posted import posted_seconds as posted_seconds
 from .staircase import staircase_maximum as staircase_maximum
+from .wave_ends import WaveEnds as WaveEnds

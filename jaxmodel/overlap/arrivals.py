@@ -8,16 +8,17 @@ is the largest s_j + tau over the last P tiles. Of all tiles of a chunk the firs
     end = max over c of  r_c + ceil((n - first_c) / P) tau
 
 exactly. Played tile by tile in `tests/oracles/overlap.py`. Departures are the same in reverse: chunk c's tiles are done
-at ceil(last_c / P) tau, and a link takes the chunks one after the other.
+with wave ceil(last_c / P), and a link takes the chunks one after the other.
 """
 
 from collections.abc import Sequence
 
 import jax.numpy as jnp
 
-from .._exact import ceil_div_by_reciprocal
+from .._exact import ceil_div_by_reciprocal, floor_div_by_reciprocal
 from ..types import Floats
 from .staircase import LEVELS, staircase_maximum
+from .wave_ends import WaveEnds
 
 
 def released_seconds(
@@ -87,7 +88,7 @@ def arrival_seconds(
 def departure_seconds(
     tiles: Floats,
     slots: Floats,
-    tile_s: Floats,
+    waves: WaveEnds,
     *,
     sent_tiles: Floats,
     chunks: Floats,
@@ -98,10 +99,11 @@ def departure_seconds(
     levels: int = LEVELS,
 ) -> Floats:
     """When all tiles are done and all chunks have left, where a link takes the chunks of the first `sent_tiles` tiles
-    in order, each once its last tile is done: D_c = max(ceil(last_c / P) tau, D_{c-1}) + its time.
+    in order, each once its last tile is done: D_c = max(its tiles' end, D_{c-1}) + its time.
 
     Args:
-        tiles, slots, tile_s: as above.
+        tiles, slots: n and P, whole, at least 1; n + P below 2^22.
+        waves: when waves end. A chunk's tiles are done with the wave of its last one.
         sent_tiles: of the chunks together, at most `tiles`; the others stay here and are launched last.
         chunks: C, whole; 0: nothing is sent.
         chunk_tiles: of a chunk but the last, which has what is left of `sent_tiles`.
@@ -109,11 +111,17 @@ def departure_seconds(
         after_s: from the last chunk on its way to all being done.
         levels: of `staircase_maximum`.
     """
-    alone_s = ceil_div_by_reciprocal(tiles, slots) * tile_s
-    even = jnp.maximum(chunks - 1.0, 1.0)
+    number = ceil_div_by_reciprocal(tiles, slots)
+    before_last = (number - 1.0) * slots  # tiles of all waves but the last
+    even = chunks - 1.0
+    early = jnp.minimum(
+        floor_div_by_reciprocal(before_last, chunk_tiles), even
+    )  # even chunks done before the last wave
+    some = jnp.maximum(early, 1.0)
     # chunk x has ceil((x + 1) t / P) waves before it and even - x chunks, itself among them, on the link
-    steps_s = staircase_maximum(even, chunk_s, tile_s, chunk_tiles, chunk_tiles + slots - 1.0, slots, levels)
-    even_s = jnp.where(chunks > 1, steps_s + even * chunk_s, 0.0)
-    done_s = ceil_div_by_reciprocal(sent_tiles, slots) * tile_s
-    left_s = jnp.maximum(even_s, done_s) + last_chunk_s + after_s
-    return jnp.maximum(alone_s, jnp.where(chunks > 0, left_s, 0.0))
+    steps_s = staircase_maximum(some, chunk_s, waves.tile_s, chunk_tiles, chunk_tiles + slots - 1.0, slots, levels)
+    early_s = jnp.where(early > 0, steps_s - waves.tile_s + waves.first_s + even * chunk_s, 0.0)
+    late_s = jnp.where(early < even, waves.all_s + (even - early) * chunk_s, 0.0)  # the first of the last wave
+    last_s = waves.done_s(ceil_div_by_reciprocal(sent_tiles, slots), number)
+    left_s = jnp.maximum(jnp.maximum(early_s, late_s), last_s) + last_chunk_s + after_s
+    return jnp.maximum(waves.all_s, jnp.where(chunks > 0, left_s, 0.0))

@@ -36,11 +36,20 @@ def arriving(
     return max(released(tiles, slots, tile_s, needs))
 
 
+def wave_times(tiles: int, slots: int, tile_s: float, first_s: float, last_s: float) -> list[float]:
+    """How long each tile takes: longer in the first wave, shorter in the last."""
+    waves = -(-tiles // slots)
+    return [first_s if tile < slots else last_s if tile // slots == waves - 1 else tile_s for tile in range(tiles)]
+
+
 def departing(
-    tiles: int, slots: int, tile_s: float, sent: int, chunk_tiles: int, chunk_s: float, last_s: float, after_s: float
-) -> float:
+    tiles: int, slots: int, takes: Sequence[float], sent: int, chunk_tiles: int, chunk_s: float, last_s: float,
+    after_s: float,
+) -> float:  # fmt: skip
     """A link that takes chunk after chunk, each once all its tiles are done."""
-    ends = released(tiles, slots, tile_s, [0.0] * tiles)
+    ends: list[float] = []
+    for tile in range(tiles):
+        ends.append((ends[tile - slots] if tile >= slots else 0.0) + takes[tile])
     link_s, firsts = 0.0, list(range(0, sent, chunk_tiles))
     for first in firsts:
         done_s = max(ends[first : min(first + chunk_tiles, sent)])
@@ -48,7 +57,9 @@ def departing(
     return max(*ends, link_s + after_s) if sent else max(ends)
 
 
-def posted(tiles: int, slots: int, tile_s: float, remote: int, write_s: float, queue: int, after_s: float) -> float:
+def posted(
+    tiles: int, slots: int, takes: Sequence[float], remote: int, write_s: float, queue: int, after_s: float
+) -> float:
     """Events on a clock: a slot takes every P-th tile, holds it until the queue has room, and the link takes one remote
     tile at a time."""
     computing: list[tuple[float, int]] = []  # end, tile
@@ -57,7 +68,7 @@ def posted(tiles: int, slots: int, tile_s: float, remote: int, write_s: float, q
     link_free_s: float | None = None
     clock_s, end_s = 0.0, 0.0
     for tile in range(min(slots, tiles)):
-        heapq.heappush(computing, (tile_s, tile))
+        heapq.heappush(computing, (takes[tile], tile))
     while computing or waiting or accepted:
         coming = [computing[0][0]] if computing else []
         coming += [link_free_s] if link_free_s is not None else []
@@ -76,7 +87,7 @@ def posted(tiles: int, slots: int, tile_s: float, remote: int, write_s: float, q
             if tile < remote:
                 accepted.append(tile)
             if tile + slots < tiles:
-                heapq.heappush(computing, (clock_s + tile_s, tile + slots))
+                heapq.heappush(computing, (clock_s + takes[tile + slots], tile + slots))
         if accepted and link_free_s is None:
             link_free_s = clock_s + write_s
     return end_s
