@@ -95,7 +95,9 @@ def evaluate_layouts(
 
 def _memory(layouts: Layouts, workload: Workload, steps: StepModel) -> Memory:
     decoded = layouts["batch"] / (layouts["dp"] * layouts["micro_batches"]) * (1 + workload.draft_tokens)
-    prompt = min(workload.input_tokens - workload.cached_tokens, steps.engine["activation_tokens"]) / layouts["cp"]
+    prompts = decoded / (1 + workload.draft_tokens) if workload.phase == "prefill" else 1
+    new_tokens = (workload.input_tokens - workload.cached_tokens) * prompts
+    prompt = np.minimum(new_tokens, steps.engine["activation_tokens"]) / layouts["cp"]
     in_step = {"serve": np.where(layouts["chunk"] > 0, layouts["chunk"] + decoded, np.maximum(prompt, decoded))}
     in_step |= {"decode": decoded, "prefill": prompt + 0.0 * decoded}
     longest = workload.longest if workload.phase != "prefill" else workload.input_tokens
@@ -122,10 +124,11 @@ class _Served:
         return found, self.reasons(found, period)
 
     def prefilled(self) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        step = self.step(self.prefill_work())
-        through = self.through_s(step, 1)
+        parts = self.layouts["micro_batches"]
+        step = self.step(self.prefill_work(self.layouts["batch"] // (self.layouts["dp"] * parts)))
+        through = self.through_s(step, parts)
         host_s = self.steps.engine["step_s"]
-        prompts = self.layouts["dp"] / (step.slowest_s + host_s)  # a second: stages work on different prompts
+        prompts = self.layouts["batch"] / parts / (step.slowest_s + host_s)  # a second: stages have different prompts
         found = self.common(step, ttft=through + host_s, prefill=through)
         found["tokens_per_s"] = prompts * self.workload.input_tokens
         found["tokens_per_s_per_gpu"] = found["tokens_per_s"] / self.layouts.gpus
@@ -176,11 +179,11 @@ class _Served:
             everywhere=sequences * queries * layouts["dp"],
         )
 
-    def prefill_work(self) -> Work:
+    def prefill_work(self, prompts: int | np.ndarray = 1) -> Work:
         new_tokens = self.workload.input_tokens - self.workload.cached_tokens
-        everywhere = new_tokens * self.layouts["dp"]
+        everywhere = prompts * new_tokens * self.layouts["dp"]
         return Work(
-            prompts=1, prompt_tokens=new_tokens, cached_tokens=self.workload.cached_tokens, everywhere=everywhere
+            prompts=prompts, prompt_tokens=new_tokens, cached_tokens=self.workload.cached_tokens, everywhere=everywhere
         )
 
     def chunk_work(self) -> Work:
