@@ -65,6 +65,61 @@ def test_published_all_reduces_over_nodes_and_racks() -> None:
     assert rack["algorithm"].iloc[0] == "in-switch"
 
 
+OWN = {"ring", "double tree of nodes", "in-switch, double tree", "all peers at once", "chain"}  # NCCL's, over nodes
+
+
+def test_parts_of_nodes_and_a_gpu_of_each() -> None:
+    fabric = ["nvlink4_x8+infiniband_ndr"]
+    four, eight = (collectives("all_reduce", [2.0**26], [16], fabric, gpus_per_node=count) for count in (4, 8))
+    assert list(four["gpus_per_node"]) == [4]
+    assert four["network_bytes"].iloc[0] > eight["network_bytes"].iloc[0]
+    assert four["latency_s"].iloc[0] > eight["latency_s"].iloc[0]
+    inside = collectives("all_gather", [2.0**26], [4], fabric, gpus_per_node=4)
+    alone = collectives("all_gather", [2.0**26], [4], ["nvlink4_x8"])
+    assert list(inside["latency_s"]) == list(alone["latency_s"])
+    apart = collectives("all_gather", [2.0**26], [4], fabric, gpus_per_node=1)
+    network = collectives("all_gather", [2.0**26], [4], ["infiniband_ndr"])
+    assert list(apart["latency_s"]) == list(network["latency_s"])
+    assert list(apart["network_bytes"]) == list(network["wire_bytes"])
+    message = collectives("send", [2.0**26], [16], fabric)
+    assert list(message["latency_s"]) == list(collectives("send", [2.0**26], [2], ["infiniband_ndr"])["latency_s"])
+
+
+def test_the_rule_holds_over_nodes_and_sms_are_told(capsys) -> None:
+    sizes, fabric = [2.0**10, 2.0**20, 2.0**30], ["nvlink4_x8+infiniband_ndr"]
+    for name in ("all_reduce", "all_gather", "all_to_all", "broadcast"):
+        nccl, best = (collectives(name, sizes, [64], fabric, rule) for rule in ("nccl", "best"))
+        assert (best["latency_s"] <= nccl["latency_s"]).all()
+        assert set(nccl["algorithm"]) <= {
+            "ring",
+            "double tree of nodes",
+            "in-switch, double tree",
+            "all peers at once",
+            "chain",
+        }
+    assert (collectives("all_reduce", sizes, [64], fabric)["sms"] == 16).all()
+    assert set(collectives("all_reduce", sizes, [8], fabric)["sms"]) == {24.0, 16.0}  # rings, the switch
+    _, out, _ = answer(capsys, "collective", "all_reduce", "--ranks", "16", "--gpus-per-node", "4", "--fabric", *fabric)
+    assert "4 x 4" in out
+    assert "SMs" in out.splitlines()[0]
+
+
+def test_an_oversubscribed_leaf_is_paid_for_by_what_leaves_it() -> None:
+    """Four nodes to a leaf, uplinks of an eighth: all peers at once pay, a ring of few crossings pays two-fold."""
+    fabric, leaves = ["nvlink4_x8+infiniband_ndr"], {"1:leaf_ranks": "4", "1:oversubscription": "8"}
+
+    def slower(name: str, ranks: int) -> float:
+        now, then = (collectives(name, [2.0**32], [ranks], fabric, overrides=change) for change in (None, leaves))
+        return float(then["latency_s"].iloc[0] / now["latency_s"].iloc[0])
+
+    assert 7.5 * 60 / 63 < slower("all_to_all", 512) < 8
+    assert 1.9 < slower("all_gather", 512) < 2.05
+    assert slower("all_to_all", 32) == 1
+    shared = collectives("all_gather", [2.0**32], [16], fabric, overrides={"1:gpus_per_link": "2"})
+    alone = collectives("all_gather", [2.0**32], [16], fabric)
+    assert shared["latency_s"].iloc[0] / alone["latency_s"].iloc[0] == pytest.approx(2, rel=0.02)
+
+
 def test_one_node_of_several_is_the_node_alone() -> None:
     sizes = [2.0**12, 2.0**26]
     alone = collectives("all_reduce", sizes, [8], ["nvlink4_x8"])
@@ -101,11 +156,15 @@ def test_every_number_of_a_fabric_has_a_source(name: str) -> None:
         (["send", "--fabric", "nvlink4_x8+"], "'nvlink4_x8+' has a level without a name: write A+B"),
         (["send", "--fabric", "+nvlink4_x8"], "'+nvlink4_x8' has a level without a name"),
         (["send", "--fabric", "nvlink4_x8+nvlink3_x8+nvl72"], "has 3 levels: two are modelled"),
-        (
-            ["send", "--fabric", "nvlink4_x8+infiniband_ndr", "--ranks", "16"],
-            "send over the nodes of nvlink4_x8+infini",
-        ),
         (["all_reduce", "--fabric", "nvlink4_x8+infiniband_ndr", "--ranks", "12"], "at most 8, or whole nodes of 8"),
+        (["send", "--gpus-per-node", "16"], "gpus_per_node = 16 is not allowed: a whole number from 1 to 8, the GPUs"),
+        (["send", "--gpus-per-node", "3"], "ranks = 8 is not allowed: a multiple of gpus_per_node = 3"),
+        (["send", "--gpus-per-node", "4"], "need a network: nvlink4_x8 is one node; write nvlink4_x8+infiniband_ndr"),
+        (["send", "--gpus-per-node", "a"], "--gpus-per-node 'a' is not a whole number"),
+        (
+            ["send", "--fabric", "nvlink4_x8+infiniband_hdr", "--ranks", "4096", "--gpus-per-node", "1"],
+            "4096 nodes are not allowed: nvlink4_x8+infiniband_hdr joins 800",
+        ),
         (["send", "--rule", "fast"], "unknown rule 'fast'; known: best, engine, nccl"),
         (["send", "--fabric-set", "lnik=2x"], "unknown number of the fabric nvlink4_x8 'lnik'"),
         (
@@ -144,7 +203,7 @@ def test_a_collective_without_its_protocols_is_refused(capsys, tmp_path) -> None
         ),
         (
             ["all_reduce", "--fabric", "MINE+infiniband_ndr", "--ranks", "16"],
-            "all_reduce over nodes, both levels, needs one of the protocols ll, ll128, simple: mine has direct",
+            "all_reduce over nodes, both levels, needs one of the protocols ll, ll128, simple, multicast+simple: mine has direct",
         ),
     ):
         code, out, err = answer(capsys, "collective", *(word.replace("MINE", mine) for word in words))

@@ -11,7 +11,7 @@ from oracles import chunk_pipeline
 from oracles import collective_messages as played
 
 from jaxmodel.network import Level, NestedCost, Protocol, nested_cost, nested_ways
-from jaxmodel.network.hierarchy import chunks_seconds
+from jaxmodel.network.pipeline import chunks_seconds
 
 COLLECTIVES = ("all_gather", "reduce_scatter", "all_reduce", "all_to_all", "broadcast")
 NONE = Protocol(start_s=0.0, hop_s=0.0, peer_s=0.0, bytes_per_s=0.0)
@@ -23,9 +23,11 @@ def float64():
         yield
 
 
-@partial(jax.jit, static_argnames="collective")
-def cost_of(collective: str, size: object, gpus: object, nodes: object, inner: Level, outer: Level) -> NestedCost:
-    return nested_cost(collective, size, gpus, nodes, inner, outer)
+@partial(jax.jit, static_argnames=("collective", "rule"))
+def cost_of(
+    collective: str, size: object, gpus: object, nodes: object, inner: Level, outer: Level, rule: str = "best"
+) -> NestedCost:
+    return nested_cost(collective, size, gpus, nodes, inner, outer, rule)
 
 
 def level(rate: float, hop_s: float, start_s: float, ll: bool = True, copy: float = np.inf) -> Level:
@@ -99,4 +101,4 @@ def test_what_holds_for_every_collective(collective: str) -> None:
         (inner, level(5e10, 4e-6, 5e-6)),
     ):
         assert (np.asarray(cost_of(collective, size, gpus, nodes, *faster).latency_s) <= latency * (1 + 1e-12)).all()
-    assert int(np.asarray(cost.way).max()) < len(nested_ways(collective))
+    assert int(np.asarray(cost.way).max()) < len(nested_ways(collective, "best"))

@@ -3,6 +3,7 @@
   dse collective all_reduce --bytes 64KiB:1GiB --ranks 2,4,8 --fabric nvlink4_x8
   dse collective all_to_all --bytes 1MiB,16MiB --ranks 8 --fabric nvlink4_x8,nvlink5_x8 --rule best
   dse collective all_reduce --bytes 1MiB:4GiB --ranks 8,16,64 --fabric nvlink4_x8+infiniband_ndr
+  dse collective all_reduce --ranks 16 --gpus-per-node 4 --fabric nvlink4_x8+infiniband_ndr --rule best
   dse collective all_gather --bytes 256MiB --ranks 8 --fabric-set link=2x        # faster links
 
 Bytes are those of the message as NCCL's benchmarks count them; docs/collectives.md says what that is for each.
@@ -24,6 +25,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="64KiB,1MiB, ..., or FROM:TO, each four times the last (default: 1KiB:1GiB)",
     )  # fmt: skip
     parser.add_argument("--ranks", default="8", metavar="N,N", help="GPUs that take part (default: 8)")
+    parser.add_argument(
+        "--gpus-per-node", metavar="N", help="of those that take part, in each node (default: whole nodes)"
+    )
     parser.add_argument(
         "--fabric",
         default="nvlink4_x8",
@@ -51,10 +55,11 @@ def run(arguments: argparse.Namespace) -> int:
     found = collectives(
         arguments.collective,
         read_sizes(arguments.bytes),
-        [_rank(part) for part in arguments.ranks.split(",")],
+        [_count(part, "--ranks") for part in arguments.ranks.split(",")],
         arguments.fabric.split(","),
         arguments.rule,
         changes,
+        None if arguments.gpus_per_node is None else _count(arguments.gpus_per_node, "--gpus-per-node"),
     )
     if arguments.json:
         print_json(found)
@@ -62,18 +67,23 @@ def run(arguments: argparse.Namespace) -> int:
     rows = [
         {
             "fabric": row["fabric"],
-            "GPUs": str(row["ranks"]),
+            "GPUs": _gpus(row["ranks"], row["gpus_per_node"]),
             "bytes": size_text(row["bytes"]),
             "latency us": f"{row['latency_s'] * 1e6:.2f}",
             "bus GB/s": f"{row['bus_bytes_per_s'] / 1e9:.1f}",
             "algorithm": row["algorithm"],
             "protocol": row["protocol"],
             "chunks": str(row["chunks"]),
+            "SMs": f"{row['sms']:g}",
         }
         for row in found.to_dict("records")
     ]
     print(table(rows, left=("fabric", "algorithm", "protocol")))
     return 0
+
+
+def _gpus(ranks: int, of_a_node: int) -> str:
+    return str(ranks) if ranks == of_a_node else f"{ranks // of_a_node} x {of_a_node}"
 
 
 def read_sizes(text: str) -> list[float]:
@@ -111,8 +121,8 @@ def _size(text: str) -> float:
     return value
 
 
-def _rank(text: str) -> int:
+def _count(text: str, option: str) -> int:
     word = text.strip()
     if not (word.isascii() and word.isdecimal() and len(word) < 10):
-        raise UserError(f"--ranks {text[:30]!r} is not a whole number: write numbers of GPUs such as 2,4,8")
+        raise UserError(f"{option} {text[:30]!r} is not a whole number: write numbers of GPUs such as 2,4,8")
     return int(word)

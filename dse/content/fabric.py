@@ -78,6 +78,7 @@ class FabricLevel:
         numbers = {
             name: leaf(d.number) for name, d in self.values["level"].items() if name in Level.__dataclass_fields__
         }
+        numbers["leaf_ranks"] = leaf(self["leaf_ranks"] or math.inf)
         return Level(**{table: protocol(table) for table in PROTOCOLS}, **numbers)
 
     def to_dict(self) -> dict[str, Any]:

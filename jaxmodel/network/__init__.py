@@ -9,11 +9,11 @@ from .collective import way_seconds as way_seconds
 from .collective import ways as ways
 from .group import GroupCost as GroupCost
 from .group import group_cost as group_cost
-from .hierarchy import NESTED as NESTED
 from .hierarchy import NestedCost as NestedCost
-from .hierarchy import NestedWay as NestedWay
 from .hierarchy import nested_cost as nested_cost
-from .hierarchy import nested_ways as nested_ways
 from .level import Level as Level
 from .level import Protocol as Protocol
+from .nested_ways import NESTED as NESTED
+from .nested_ways import NestedWay as NestedWay
+from .nested_ways import nested_ways as nested_ways
 from .stage import stage_seconds as stage_seconds

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from .._pytree import pytree
 from ..types import Array, Bools, Floats
 from . import steps as algorithms
+from .contention import link_rate
 from .level import Level, Protocol
 from .steps import Steps
 
@@ -45,6 +46,7 @@ class CollectiveCost:
     way: Array  # index into `ways(collective, rule)`
     wire_bytes: Array  # on the busiest direction of a GPU's link
     hops: Array
+    sms: Array  # that it occupies on each GPU while it runs
 
 
 def ways(collective: str, rule: str = "nccl") -> tuple[Way, ...]:
@@ -65,27 +67,19 @@ def collective_cost(collective: str, bytes_: Floats, ranks: Floats, level: Level
     Returns:
         the cost; `latency_s` inf where no way is possible. Raises KeyError for an unknown collective.
     """
-    considered = ways(collective, rule)
-    asked = [way.steps(bytes_, ranks) for way in considered]
-    times = jnp.stack(
-        jnp.broadcast_arrays(
-            *(way_seconds(way, bytes_, ranks, level, a) for way, a in zip(considered, asked, strict=True))
-        )
-    )
-    way = jnp.argmin(times, axis=0)
+    least, chosen, wire, hops, sms = jnp.inf, 0, 0.0, 0.0, 0.0
+    for place, way in enumerate(ways(collective, rule)):
+        asked = way.steps(bytes_, ranks)
+        seconds = way_seconds(way, bytes_, ranks, level, asked)
+        better = seconds < least
+        least = jnp.where(better, seconds, least)
+        chosen = jnp.where(better, place, chosen)
+        wire = jnp.where(better, asked.wire_bytes, wire)
+        hops = jnp.where(better, asked.hops, hops)
+        sms = jnp.where(better, getattr(level, way.protocol).sms, sms)
     alone = jnp.asarray(ranks) <= 1
-
-    def chosen(values: list[Array]) -> Array:
-        table = jnp.stack(jnp.broadcast_arrays(*values, times[0])[:-1])
-        picked = sum(jnp.where(way == index, table[index], 0.0) for index in range(len(values)))
-        return jnp.where(alone, 0.0, picked)
-
-    return CollectiveCost(
-        latency_s=jnp.where(alone, 0.0, jnp.min(times, axis=0)),
-        way=way,
-        wire_bytes=chosen([a.wire_bytes for a in asked]),
-        hops=chosen([a.hops for a in asked]),
-    )
+    latency, wire, hops, sms = (jnp.where(alone, 0.0, value) for value in (least, wire, hops, sms))
+    return CollectiveCost(latency_s=latency, way=chosen, wire_bytes=wire, hops=hops, sms=sms)
 
 
 def way_seconds(way: Way, bytes_: Floats, ranks: Floats, level: Level, asked: Steps | None = None) -> Floats:
@@ -93,7 +87,7 @@ def way_seconds(way: Way, bytes_: Floats, ranks: Floats, level: Level, asked: St
     asked = way.steps(bytes_, ranks) if asked is None else asked
     protocol: Protocol = getattr(level, way.protocol)
     can = _allowed(way, bytes_, ranks, level) & asked.possible & (jnp.asarray(protocol.bytes_per_s) > 0)
-    rate = jnp.where(jnp.asarray(protocol.bytes_per_s) > 0, protocol.bytes_per_s, 1.0)
+    rate = link_rate(protocol, level, asked.traffic, ranks)
     seconds = (
         protocol.start_s
         + protocol.hop_s * asked.hops

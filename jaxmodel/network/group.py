@@ -1,16 +1,17 @@
 """A collective of a group of GPUs, some in each of some nodes: what a layout of a model over a fabric asks for.
 
 A group has `inside` GPUs in each of `across` nodes. In one node it runs on the inner level alone; with one GPU a node
-on the network alone; else over both (`hierarchy.py`).
+on the network alone, by the better of one level's ways and those over nodes (trees); else over both (`hierarchy.py`).
 """
 
 import jax.numpy as jnp
 
 from .._pytree import pytree
 from ..types import Array, Floats
-from .collective import SEND, collective_cost
+from .collective import collective_cost
 from .hierarchy import nested_cost
 from .level import Level
+from .nested_ways import NESTED
 
 
 @pytree
@@ -19,6 +20,7 @@ class GroupCost:
 
     latency_s: Array  # inf where no way can run it
     network_bytes: Array  # on one GPU's link to the network, each direction
+    sms: Array  # that it occupies on each GPU while it runs
 
 
 def group_cost(
@@ -46,17 +48,19 @@ def group_cost(
         the cost; all arguments broadcast. Raises KeyError for an unknown collective.
     """
     within = collective_cost(collective, bytes_, inside, inner, rule)
-    one_node, one_each = jnp.asarray(across) <= 1, jnp.asarray(inside) <= 1
+    one_node = jnp.asarray(across) <= 1
     if outer is None:
-        return GroupCost(latency_s=jnp.where(one_node, within.latency_s, jnp.inf), network_bytes=0.0 * within.hops)
+        unreachable = jnp.where(one_node, within.latency_s, jnp.inf)
+        return GroupCost(latency_s=unreachable, network_bytes=0.0 * within.hops, sms=within.sms)
     between = collective_cost(collective, bytes_, across, outer, rule)
-    if collective == SEND:
-        return GroupCost(
-            latency_s=jnp.where(one_node, within.latency_s, between.latency_s),
-            network_bytes=jnp.where(one_node, 0.0, between.wire_bytes),
-        )
-    both = nested_cost(collective, bytes_, inside, across, inner, outer)
+    times, moved, sms = between.latency_s, between.wire_bytes, between.sms
+    if collective in NESTED:
+        both = nested_cost(collective, bytes_, inside, across, inner, outer, rule)
+        better = (jnp.asarray(inside) > 1) | (both.latency_s < times)
+        times = jnp.where(better, both.latency_s, times)
+        moved, sms = jnp.where(better, both.network_bytes, moved), jnp.where(better, both.sms, sms)
     return GroupCost(
-        latency_s=jnp.where(one_node, within.latency_s, jnp.where(one_each, between.latency_s, both.latency_s)),
-        network_bytes=jnp.where(one_node, 0.0, jnp.where(one_each, between.wire_bytes, both.network_bytes)),
+        latency_s=jnp.where(one_node, within.latency_s, times),
+        network_bytes=jnp.where(one_node, 0.0, moved),
+        sms=jnp.where(one_node, within.sms, sms),
     )

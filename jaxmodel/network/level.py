@@ -1,9 +1,9 @@
 """One level of a fabric: GPUs that a switch, a bridge or a network joins, and what each protocol costs over it.
 
 A protocol is a way to move a message: how long a kernel that uses it takes to start, what a dependent step costs (a
-flag written, seen and answered), what each further peer costs, and the rate of one GPU's link in one direction. NCCL's
-protocols carry flags with the data (LL: a flag beside every 4 bytes; LL128: 120 of 128 bytes are data) or after it
-(Simple).
+flag written, seen and answered), what each further peer costs, the rate of one GPU's link in one direction, and the SMs
+that its kernel holds meanwhile. NCCL's protocols carry flags with the data (LL: a flag beside every 4 bytes; LL128: 120
+of 128 bytes are data) or after it (Simple).
 """
 
 from .._pytree import pytree
@@ -19,11 +19,15 @@ class Protocol:
     peer_s: Array  # each peer beyond the first that a rank talks to in the same step
     bytes_per_s: Array  # one GPU's link, each direction: 1 / beta
     peer_bytes_per_s: Array = float("inf")  # to one peer: the channels that serve it
+    sms: Array = 0.0  # that the kernel occupies while it runs, at most; copy engines take none
 
 
 @pytree
 class Level:
-    """GPUs joined by one kind of link, and the prices of moving data among them. Every field broadcasts."""
+    """GPUs joined by one kind of link, and the prices of moving data among them. Every field broadcasts.
+
+    Where a level joins nodes, a rank is a node: each GPU has its link, and a leaf switch joins `leaf_ranks` of them.
+    """
 
     ll: Protocol  # flags in the data, chained steps
     ll128: Protocol
@@ -36,3 +40,6 @@ class Level:
     exchange_ll_max_bytes: Array  # to one peer: the library's rule for pairwise sends
     multicast_ranks_min: Array  # the library's rule
     copy_bytes_per_s: Array  # a rank's own piece, copied beside the transfers
+    gpus_per_link: Array = 1.0  # that share a link and use it at the same time: a NIC for two GPUs
+    oversubscription: Array = 1.0  # of a leaf switch: rate of its ranks' links over that of its uplinks
+    leaf_ranks: Array = float("inf")  # ranks that a leaf switch joins

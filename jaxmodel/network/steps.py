@@ -14,6 +14,7 @@ import jax.numpy as jnp
 
 from .._pytree import pytree
 from ..types import Array, Bools, Floats
+from .contention import EVERYONE, NEIGHBOURS, STEPPED
 
 
 @pytree
@@ -27,6 +28,7 @@ class Steps:
     peer_bytes: Array  # of them to one peer, in the steps after each other
     local_bytes: Array  # a rank's own piece, copied from its input to its output
     possible: Array  # False where the algorithm is not defined for this number of ranks
+    traffic: int = NEIGHBOURS  # who sends to whom, as `contention.slowdown` tells them
 
 
 def ring_pass(bytes_: Floats, ranks: Floats) -> Steps:
@@ -42,33 +44,37 @@ def ring_all_reduce(bytes_: Floats, ranks: Floats) -> Steps:
 def doubling_pass(bytes_: Floats, ranks: Floats) -> Steps:
     """All-gather by recursive doubling, or reduce-scatter by halving: log2 p steps; powers of two only."""
     depth = tree_depth(ranks)
-    return _steps(depth, (ranks - 1) * (bytes_ / ranks), bytes_ / ranks, possible=_is_power_of_two(ranks))
+    wire, possible = (ranks - 1) * (bytes_ / ranks), _is_power_of_two(ranks)
+    return _steps(depth, wire, bytes_ / ranks, possible=possible, traffic=STEPPED)
 
 
 def doubling_all_reduce(bytes_: Floats, ranks: Floats) -> Steps:
     """Halving, then doubling, in place."""
     depth = tree_depth(ranks)
-    return _steps(2 * depth, 2 * (ranks - 1) * (bytes_ / ranks), possible=_is_power_of_two(ranks))
+    wire, possible = 2 * (ranks - 1) * (bytes_ / ranks), _is_power_of_two(ranks)
+    return _steps(2 * depth, wire, possible=possible, traffic=STEPPED)
 
 
 def direct_pass(bytes_: Floats, ranks: Floats) -> Steps:
     """All-gather, reduce-scatter or all-to-all in one step: every rank exchanges a p-th with every other."""
-    return _steps(1.0, (ranks - 1) * (bytes_ / ranks), bytes_ / ranks, peers=ranks - 2, to_a_peer=bytes_ / ranks)
+    piece = bytes_ / ranks
+    return _steps(1.0, (ranks - 1) * piece, piece, peers=ranks - 2, to_a_peer=piece, traffic=EVERYONE)
 
 
 def pairwise_exchange(bytes_: Floats, ranks: Floats) -> Steps:
     """All-to-all in p - 1 steps, one peer each."""
-    return _steps(ranks - 1, (ranks - 1) * (bytes_ / ranks), bytes_ / ranks)
+    return _steps(ranks - 1, (ranks - 1) * (bytes_ / ranks), bytes_ / ranks, traffic=STEPPED)
 
 
 def one_shot_all_reduce(bytes_: Floats, ranks: Floats) -> Steps:
     """Every rank reads every other's whole vector and adds up for itself."""
-    return _steps(1.0, (ranks - 1) * bytes_, peers=ranks - 2, to_a_peer=bytes_)
+    return _steps(1.0, (ranks - 1) * bytes_, peers=ranks - 2, to_a_peer=bytes_, traffic=EVERYONE)
 
 
 def two_shot_all_reduce(bytes_: Floats, ranks: Floats) -> Steps:
     """Each rank adds up one p-th and all read the sums."""
-    return _steps(2.0, 2 * (ranks - 1) * (bytes_ / ranks), peers=ranks - 2, to_a_peer=2 * (bytes_ / ranks))
+    wire, to_a_peer = 2 * (ranks - 1) * (bytes_ / ranks), 2 * (bytes_ / ranks)
+    return _steps(2.0, wire, peers=ranks - 2, to_a_peer=to_a_peer, traffic=EVERYONE)
 
 
 def tree_all_reduce(bytes_: Floats, ranks: Floats, chunks: Floats) -> Steps:
@@ -119,6 +125,13 @@ def switch_reduce_scatter(bytes_: Floats, ranks: Floats) -> Steps:
     return _steps(1.0 + 0 * ranks, bytes_)
 
 
+def switch_part(bytes_: Floats, ranks: Floats) -> Steps:
+    """Either half of an all-reduce through the switch: the sums that ranks read of their p-th, or these multicast. A
+    chunk takes the vector's time; both halves together keep a link as busy as `switch_all_reduce`, as one fills the
+    direction that the other leaves free."""
+    return _steps(1.0 + 0 * ranks, bytes_, link_bytes=(bytes_ + bytes_ / ranks) / 2)
+
+
 def tree_depth(ranks: Floats) -> Floats:
     """ceil(log2 p), exact for whole p up to 2^16 by comparisons with the powers of two."""
     return sum(jnp.where(ranks > 2.0**power, 1.0, 0.0) for power in range(16))
@@ -136,6 +149,7 @@ def _steps(
     to_a_peer: Floats | None = None,
     link_bytes: Floats | None = None,
     possible: Bools = True,
+    traffic: int = NEIGHBOURS,
 ) -> Steps:
     return Steps(
         hops=hops,
@@ -145,4 +159,5 @@ def _steps(
         peer_bytes=wire if to_a_peer is None else to_a_peer,
         local_bytes=local,
         possible=possible,
+        traffic=traffic,
     )

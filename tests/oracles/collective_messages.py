@@ -2,7 +2,7 @@
 
 Written from the algorithms (Thakur et al. 2005; Sanders et al. 2009), not from `jaxmodel.network`. A rank has a link
 out and a link in; messages of a step start together after the step's latency, share links by max-min fairness, and the
-next step begins when all have arrived.
+next step begins when all have arrived. Ranks may stand in leaves with an uplink and a downlink that all share.
 """
 
 from collections.abc import Iterator
@@ -11,18 +11,24 @@ Message = tuple[int, int, float]  # from, to, bytes
 Steps = list[list[Message]]
 
 
-def played_seconds(steps: Steps, hop_s: float, bytes_per_s: float) -> float:
+def played_seconds(steps: Steps, hop_s: float, bytes_per_s: float, leaf: int = 0, ratio: float = 1.0) -> float:
     """Seconds from the first step's start to the last message's arrival."""
-    return sum(hop_s + transfer_seconds(messages, bytes_per_s) for messages in steps)
+    return sum(hop_s + transfer_seconds(messages, bytes_per_s, leaf, ratio) for messages in steps)
 
 
-def transfer_seconds(messages: list[Message], bytes_per_s: float) -> float:
-    """Seconds until all messages that start together have arrived."""
+def transfer_seconds(messages: list[Message], bytes_per_s: float, leaf: int = 0, ratio: float = 1.0) -> float:
+    """Seconds until all messages that start together have arrived.
+
+    `leaf` ranks share an uplink and a downlink of leaf x bytes_per_s / ratio for what leaves and enters; 0: none do.
+    """
     left = {place: amount for place, (_, _, amount) in enumerate(messages) if amount > 0}
-    links = {place: (("out", messages[place][0]), ("in", messages[place][1])) for place in left}
+    links = {place: _links(*messages[place][:2], leaf) for place in left}
+    rates_of = {
+        link: bytes_per_s * (leaf / ratio if link[0] in ("up", "down") else 1) for m in links.values() for link in m
+    }
     now = 0.0
     while left:
-        rates = _fair_rates({place: links[place] for place in left}, bytes_per_s)
+        rates = _fair_rates({place: links[place] for place in left}, rates_of)
         step = min(left[place] / rates[place] for place in left)
         now += step
         left = {place: amount - rates[place] * step for place, amount in left.items()}
@@ -30,12 +36,19 @@ def transfer_seconds(messages: list[Message], bytes_per_s: float) -> float:
     return now
 
 
-def _fair_rates(links: dict[int, tuple], bytes_per_s: float) -> dict[int, float]:
+def _links(source: int, target: int, leaf: int) -> tuple[tuple[str, int], ...]:
+    own = (("out", source), ("in", target))
+    if leaf and source // leaf != target // leaf:
+        return (*own, ("up", source // leaf), ("down", target // leaf))
+    return own
+
+
+def _fair_rates(links: dict[int, tuple], rates_of: dict[tuple, float]) -> dict[int, float]:
     """Max-min fairness by progressive filling."""
     rates: dict[int, float] = {}
-    room = {link: bytes_per_s for pair in links.values() for link in pair}
+    room = {link: rates_of[link] for path in links.values() for link in path}
     while len(rates) < len(links):
-        users = {link: [m for m, pair in links.items() if link in pair and m not in rates] for link in room}
+        users = {link: [m for m, path in links.items() if link in path and m not in rates] for link in room}
         share, link = min((room[link] / len(own), link) for link, own in users.items() if own)
         for message in users[link]:
             rates[message] = share
