@@ -86,7 +86,7 @@ def evaluate_layouts(
             reason[kept[(reason[kept] == 0) & wrong]] = CODES[name]
         kept = kept[reason[kept] == 0]
     if len(kept):
-        found, why = _Served(layouts.take(kept), workload, steps, progress).columns()
+        found, why = Served(layouts.take(kept), workload, steps, progress).columns()
         for name, values in found.items():
             columns[name][kept] = values
         reason[kept] = why
@@ -106,11 +106,13 @@ def _memory(layouts: Layouts, workload: Workload, steps: StepModel) -> Memory:
 
 
 @dataclass(frozen=True)
-class _Served:
+class Served:
+    """Layouts that fit, and what their steps hold for a workload; attributes as the arguments of `evaluate_layouts`."""
+
     layouts: Layouts
     workload: Workload
     steps: StepModel
-    progress: Progress
+    progress: Progress = None
 
     def columns(self) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """(columns, reasons) of layouts that fit."""
@@ -197,13 +199,15 @@ class _Served:
         from jaxmodel.sharding import decode_period_s
 
         at = self.layouts
-        period = decode_period_s(step.slowest_s, step.round_s, step.send_s, at["pp"], at["micro_batches"])
+        stages, parts = at["pp"].astype(float), at["micro_batches"].astype(float)
+        period = decode_period_s(step.slowest_s, step.round_s, step.send_s, stages, parts)
         return np.asarray(period, float) + self.steps.engine["step_s"]
 
     def through_s(self, step: StepTimes, parts: int | np.ndarray) -> np.ndarray:
         from jaxmodel.sharding import through_s
 
-        return np.asarray(through_s(step.slowest_s, step.round_s, step.send_s, self.layouts["pp"], parts), float)
+        stages, parts = self.layouts["pp"].astype(float), np.asarray(parts, float)
+        return np.asarray(through_s(step.slowest_s, step.round_s, step.send_s, stages, parts), float)
 
     def drafted_s(self) -> np.ndarray:
         """The drafts of a step, one after the other, each some layers and the output projection."""
