@@ -83,6 +83,7 @@ class Engine:
         values: number -> where it comes from.
         kernels: in the order in which they are tried.
         path: of the file.
+        changes: what a what-if did, a line a number.
     """
 
     name: str
@@ -91,6 +92,7 @@ class Engine:
     values: Mapping[str, Datum]
     kernels: tuple[KernelEntry, ...]
     path: Path
+    changes: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> float:
         return self.values[name].number

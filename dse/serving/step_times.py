@@ -72,10 +72,8 @@ class StepModel:
             The times; infinite where a kernel or a collective cannot run.
         """
         halves, count = layouts.halves, len(layouts)
-        work = _halved(work, halves)
-        operators = step_operators(self.model, self.types, work, layouts.cut())
+        work, operators, exchanges = self.parts(work, layouts)
         seconds = self.kernels.seconds(operators, count, progress)
-        exchanges = step_exchanges(self.model, self.types, work, layouts)
         sent = self.collectives.seconds(exchanges, count)
         computing = _by_place(operators, seconds, count)
         sending = _by_place(exchanges, sent, count)
@@ -102,6 +100,13 @@ class StepModel:
             by_layer=self._listed(operators, seconds, halves, "layer"),
             by_exchange=self._listed(exchanges, sent, halves, "part"),
         )
+
+    def parts(self, work: Work, layouts: Layouts) -> tuple[Work, list[Operator], list[Exchange]]:
+        """What `times` prices: the work of one half where two take turns (else all of it), and its kernels and
+        collectives."""
+        work = _halved(work, layouts.halves)
+        operators = step_operators(self.model, self.types, work, layouts.cut())
+        return work, operators, step_exchanges(self.model, self.types, work, layouts)
 
     def _replayed(self, work: Work) -> Any:
         """Where a graph is replayed: decode alone, with no more tokens than graphs are captured for."""
