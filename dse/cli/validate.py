@@ -11,6 +11,7 @@
   dse validate moe                     fused MoE layers of frameworks, by GPU and implementation
   dse validate decode_attention        decode latencies of libraries: GQA and MLA
   dse validate collectives             NCCL's collectives and an engine's all-reduce, inside a node
+  dse validate fused_communication     kernels that join computation and communication: published times
 
 Both answer as tables or, with --json, for a program. `dse validate gemm --help` and `dse validate schedules --help` say
 more.
@@ -23,6 +24,7 @@ from . import (
     validate_collectives,
     validate_decode_attention,
     validate_dequant_gemm,
+    validate_fused_communication,
     validate_gemm,
     validate_gemm_chain,
     validate_gemm_epilogue,
@@ -44,6 +46,7 @@ WHAT = {
     "moe": validate_moe,
     "decode_attention": validate_decode_attention,
     "collectives": validate_collectives,
+    "fused_communication": validate_fused_communication,
 }
 
 
