@@ -13,61 +13,68 @@ from ..content.model import ModelConfig
 
 
 @dataclass(frozen=True)
+class Stage:
+    """One stage of each layout: its layers, and how many of them are dense; int64[layouts]."""
+
+    layers: Any
+    dense: Any
+
+    def amount(self, every: Any, dense: Any, moe: Any) -> Any:
+        """Of its layers: so much of every one, and beside that of a dense one, of one with experts."""
+        return self.layers * every + self.dense * dense + (self.layers - self.dense) * moe
+
+
+@dataclass(frozen=True)
 class Stages:
-    """Layers of the stages that may be the fullest: the first, the longest without dense layers, the last.
+    """The stages that may be the fullest, and the model as one.
+
+    Of the long stages the first has most dense layers and the last has fewest; of the short ones, the last of all does.
 
     Attributes:
-        pp: stages, int64[layouts].
-        layers, dense: of the model.
-        first_dense, last_dense, middle_dense: dense layers of these stages.
-        longest, last: layers of the first (and of the middle one), and of the last.
+        first, last_long, last: of these stages.
+        whole: all layers.
     """
 
-    pp: np.ndarray
-    layers: int
-    dense: int
-    longest: np.ndarray
-    last: np.ndarray
-    middle: np.ndarray
-    first_dense: np.ndarray
-    middle_dense: np.ndarray
-    last_dense: np.ndarray
+    first: Stage
+    last_long: Stage
+    last: Stage
+    whole: Stage
 
     @classmethod
     def of(cls, model: ModelConfig, pp: np.ndarray) -> "Stages":
-        """The stages of a model for each number of them."""
-        layers, dense = model.layers, model.ffn.layers if model.ffn else 0
-        short, more = layers // pp, layers % pp
+        """The stages of a model for each number of them, at most one a layer."""
+        dense = model.ffn.layers if model.ffn else 0
+        short, more = model.layers // pp, model.layers % pp
         longest = short + (more > 0)
-        last_start = layers - short
-        # the stage that begins after the dense layers, where there is one: of the longest kind while those last
-        index = np.minimum(-(-dense // np.maximum(longest, 1)), pp - 1)
-        middle = np.where(index < np.where(more > 0, more, pp), longest, short)
-        start = np.where(index <= more, index * longest, layers - (pp - index) * short)
+
+        def stage(start: Any, layers: Any) -> Stage:
+            return Stage(layers, np.clip(dense - start, 0, layers))
+
+        long_stages = np.where(more > 0, more, pp)
         return cls(
-            pp,
-            layers,
-            dense,
-            longest,
-            np.where(pp > 1, short, layers),
-            middle,
-            np.minimum(longest, dense),
-            np.clip(dense - start, 0, middle),
-            np.where(pp > 1, np.clip(dense - last_start, 0, short), dense),
+            first=stage(0, longest),
+            last_long=stage((long_stages - 1) * longest, longest),
+            last=stage(model.layers - short, short),
+            whole=Stage(model.layers, dense),
         )
 
+    @property
+    def longest(self) -> np.ndarray:
+        """Layers of the stage that has most."""
+        return self.first.layers
+
     def most(self, every: Any, dense: Any, moe: Any, first: Any, last: Any) -> np.ndarray:
-        """Of the fullest stage: amounts of every layer, and beside them of a dense one, of one with experts; of the
-        first and the last stage beside their layers."""
-        alone = self.pp == 1
-        at_first = self._stage(self.longest, self.first_dense, every, dense, moe) + first
-        at_middle = self._stage(self.middle, self.middle_dense, every, dense, moe)
-        at_last = self._stage(self.last, self.last_dense, every, dense, moe) + last
-        return np.where(alone, at_first + last, np.maximum(np.maximum(at_first, at_middle), at_last))
+        """Of the fullest stage.
+
+        Args:
+            every, dense, moe: of every layer, and beside that of a dense one, of one with experts; none below 0.
+            first, last: of the first and the last stage beside their layers; both are the same one where it is alone.
+        """
+        alone = self.first.layers == self.whole.layers
+        at_first = self.first.amount(every, dense, moe) + first
+        at_last = self.last.amount(every, dense, moe) + np.where(alone, first, 0.0) + last
+        return np.maximum(np.maximum(at_first, self.last_long.amount(every, dense, moe)), at_last)
 
     def total(self, every: Any, dense: Any, moe: Any, first: Any, last: Any) -> Any:
         """Of all stages together."""
-        return self._stage(self.layers, self.dense, every, dense, moe) + first + last
-
-    def _stage(self, layers: Any, dense_layers: Any, every: Any, dense: Any, moe: Any) -> Any:
-        return layers * every + dense_layers * dense + (layers - dense_layers) * moe
+        return self.whole.amount(every, dense, moe) + first + last

@@ -29,18 +29,20 @@ def extent(stride: Floats, degree: Floats, gpus_per_node: Floats) -> Extent:
         gpus_per_node: at least 1.
 
     Returns:
-        Its extent; where it is not even, that of a group which begins at a node's first GPU. Raises nothing.
+        Its extent; where it is not even, of a group that begins at a node's first GPU: its GPUs in that node, and the
+        nodes that it touches. Raises nothing.
     """
-    spans = jnp.asarray(stride) * degree
-    inside = jnp.clip(floor_div(gpus_per_node, stride), 1.0, degree)
-    across = ceil_div(degree, inside)
+    stride, degree, gpus_per_node = jnp.asarray(stride), jnp.asarray(degree), jnp.asarray(gpus_per_node)
+    spans = stride * degree
     within = _divides(spans, gpus_per_node)  # the group never leaves a node
     whole = _divides(gpus_per_node, spans) & _divides(stride, gpus_per_node)  # it fills its part of whole nodes
-    apart = _divides(gpus_per_node, stride)  # every GPU of it is on a node of its own
-    alone = jnp.asarray(degree) <= 1
-    inside, across = jnp.where(alone, 1.0, inside), jnp.where(alone, 1.0, across)
-    return Extent(inside=inside, across=across, even=jnp.where(alone | within | whole | apart, 1.0, 0.0))
+    apart = stride >= gpus_per_node  # every GPU of it is on a node of its own
+    return Extent(
+        inside=jnp.minimum(ceil_div(gpus_per_node, stride), degree),
+        across=jnp.minimum(floor_div(spans - stride, gpus_per_node) + 1.0, degree),
+        even=jnp.where((degree <= 1) | within | whole | apart, 1.0, 0.0),
+    )
 
 
-def _divides(number: Floats, of: Floats) -> Array:
-    return jnp.asarray(of) == floor_div(of, number) * number
+def _divides(number: Array, of: Array) -> Array:
+    return of == floor_div(of, number) * number
