@@ -56,6 +56,7 @@ class Work:
         queries: tokens of each: 1, more where drafts are verified.
         context: keys a decoded sequence, those of its queries included.
         everywhere: tokens of all GPUs that share the experts, those of this micro-batch included; None: its own.
+        routing: of tokens to experts, a distribution of `dse.kernels.moe.MoeProblem`.
     """
 
     prompts: Any = 0
@@ -65,6 +66,7 @@ class Work:
     queries: Any = 1
     context: Any = 1
     everywhere: Any = None
+    routing: str = "uniform"
 
 
 @dataclass(frozen=True)
@@ -219,7 +221,9 @@ class _Step:
         yield self.gemm("router", MOE, moe.experts, hidden, wide=True)
         sizes = {"tokens": self.everywhere, "hidden": hidden, "inter": moe.inter, "experts": moe.experts}
         ranks = {"topk": moe.topk, "tp": self.cut.experts_tp, "ep": self.cut.ep}
-        yield Operator("experts", "moe", {**sizes, **ranks}, MOE, 1.0, self.types.experts_dtype or self.types.dtype)
+        dealt = (("distribution", self.work.routing),)
+        dtype = self.types.experts_dtype or self.types.dtype
+        yield Operator("experts", "moe", {**sizes, **ranks}, MOE, 1.0, dtype, dealt)
         if moe.shared_experts:
             inter = moe.shared_experts * moe.inter // self.cut.tp
             yield self.gemm("shared_gate_up", MOE, 2 * inter, hidden)

@@ -1,4 +1,7 @@
-"""How many rows each of a rank's experts gets: balanced, power law, or given counts -> classes of experts.
+"""How many rows each of a rank's experts gets: balanced, uniform, power law, or given counts -> classes of experts.
+
+Uniform: every token goes to `topk` experts drawn alike, so that few tokens leave experts without rows, which balanced
+dealing does not.
 
 The power law is the one of NVIDIA's AIConfigurator, whose collectors timed the MoE layers of moe.parquet: every expert
 draws a weight from a bounded power law, rows are dealt in proportion and rounded, no expert gets a token twice, and of
@@ -16,7 +19,11 @@ from ..errors import UserError
 DRAWS = 24
 CLASSES = 16  # at most: a compiled model holds as many
 POWER_LAW = re.compile(r"power_law_(\d+(?:\.\d+)?)")
-HELP = "rows an expert gets: balanced, power_law_ALPHA (e.g. power_law_1.2), or counts of this rank's experts (5,0,3)"
+DRAWN_TOKEN_BY_TOKEN = 64  # tokens at most; with more, rows are dealt to experts as a whole
+HELP = (
+    "rows an expert gets: balanced, uniform (drawn by chance), power_law_ALPHA (e.g. power_law_1.2), or counts of this "
+    "rank's experts (5,0,3)"
+)
 
 Classes = tuple[tuple[float, float], ...]  # (rows of one expert, experts)
 
@@ -28,13 +35,13 @@ def check_distribution(text: str, tokens: int, experts: int, topk: int, ep: int)
         UserError: naming the distribution and what is allowed.
     """
     law = POWER_LAW.fullmatch(text)
-    if text == "balanced" or (law and float(law[1]) != 1.0):
+    if text in ("balanced", "uniform") or (law and float(law[1]) != 1.0):
         return
     if law:
         raise UserError("distribution 'power_law_1': an exponent of 1 has no closed form here; write power_law_1.01")
     if not re.fullmatch(r"\d+(,\d+)*", text):
         raise UserError(
-            f"distribution {text!r} is none of balanced, power_law_ALPHA (e.g. power_law_1.2), counts 5,0,3"
+            f"distribution {text!r} is none of balanced, uniform, power_law_ALPHA (e.g. power_law_1.2), counts 5,0,3"
         )
     counts = [int(part) for part in text.split(",")]
     local = experts // ep
@@ -50,7 +57,7 @@ def expert_classes(distribution: str, tokens: int, experts: int, topk: int, ep: 
     """This rank's experts that get rows, in at most `CLASSES` classes; the numbers of experts are means over draws.
 
     Args:
-        distribution: "balanced", "power_law_1.2" or counts, checked.
+        distribution: "balanced", "uniform", "power_law_1.2" or counts, checked.
         tokens: of all ranks.
         experts: of all ranks; `ep` divides it.
         topk: experts a token goes to.
@@ -62,6 +69,8 @@ def expert_classes(distribution: str, tokens: int, experts: int, topk: int, ep: 
     law = POWER_LAW.fullmatch(distribution)
     if law:
         draws = [_busiest_rank(counts, ep) for counts in power_law_counts(tokens, experts, topk, float(law[1]), ep)]
+    elif distribution == "uniform":
+        draws = [_busiest_rank(counts, ep) for counts in uniform_counts(tokens, experts, topk)]
     elif distribution == "balanced":
         draws = [balanced_counts(tokens, experts, topk)[: experts // ep]]
     else:
@@ -78,6 +87,21 @@ def balanced_counts(tokens: int, experts: int, topk: int) -> np.ndarray:
         return np.bincount(chosen.ravel(), minlength=experts)
     first = tokens // experts + (np.arange(experts) < tokens % experts)  # rows of every token's first expert
     return sum((np.roll(first, choice * stride) for choice in range(topk)), np.zeros(experts, int))
+
+
+def uniform_counts(tokens: int, experts: int, topk: int) -> np.ndarray:
+    """Rows of every expert in `DRAWS` draws, int64[draws, experts]: each token goes to `topk` experts, all alike.
+
+    Of more tokens than `DRAWN_TOKEN_BY_TOKEN` all rows are dealt at once, tokens x topk of them, each to any expert: an
+    expert's share varies by sqrt((experts - 1) / (experts - topk)) more than that of distinct experts a token, and what
+    is past one row a token is left out.
+    """
+    random = np.random.default_rng(0)
+    if tokens > DRAWN_TOKEN_BY_TOKEN:
+        dealt = random.multinomial(tokens * topk, np.full(experts, 1.0 / experts), size=DRAWS)
+        return np.minimum(dealt, tokens)
+    order = random.random((DRAWS, tokens, experts)).argpartition(topk - 1, axis=2)[:, :, :topk]
+    return np.stack([np.bincount(draw.ravel(), minlength=experts) for draw in order])
 
 
 def power_law_counts(tokens: int, experts: int, topk: int, alpha: float, ep: int = 1) -> list[np.ndarray]:
