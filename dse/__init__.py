@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from .representatives import representatives as representatives
     from .result import SweepResult as SweepResult
     from .runs import open_run as open_run
+    from .serving.api import serve as serve
+    from .serving.api import sweep_layouts as sweep_layouts
     from .space import Space as Space
     from .studies.area_power import area_power as area_power
     from .studies.benchmark.prune import prune as prune
@@ -75,6 +77,8 @@ _EXPORTS = {
     "GpuFile": ".content.gpu",
     "list_gpus": ".content.gpu",
     "load_gpu": ".content.gpu",
+    "serve": ".serving.api",
+    "sweep_layouts": ".serving.api",
     "list_models": ".content.model",
     "load_model": ".content.model",
     "read_batch": ".batch.result",
