@@ -54,9 +54,8 @@ def enumerate_layouts(space: Space, model: ModelConfig, gpus: int, gpus_per_node
         columns = {name: np.repeat(values, axis.radix) for name, values in columns.items()}
         columns |= {name: np.tile(values, len(index)) for name, values in zip(axis.fields, table, strict=True)}
         index = (index[:, None] + digits * stride).reshape(-1)
-        decided = [check for check in waiting if set(check[1]) <= set(columns)]
-        waiting = [check for check in waiting if check not in decided]
-        for name, _, check in decided:
+        while waiting and set(waiting[0][1]) <= set(columns):  # in order, so that the first reason counts
+            name, _, check = waiting.pop(0)
             whole = {field: columns.get(field, np.ones(len(index), np.int64)) for field in FIELDS}
             wrong = check(Layouts(whole, index, gpus_per_node), model, gpus)
             ruled_out[name] = ruled_out.get(name, 0) + int(wrong.sum()) * left

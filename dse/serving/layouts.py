@@ -8,6 +8,7 @@ import numpy as np
 
 from ..content.model import GroupedAttention, ModelConfig
 from ..step_operators import Cut
+from .padded import padded_call
 
 PLACEMENTS = (
     ("tp", "cp", "dp", "pp"),
@@ -28,9 +29,9 @@ REASONS = {  # in the order in which they are looked for; what comes first count
     "tensor_parallel": "tp does not divide heads or columns, or neither divides the KV heads nor is a multiple of them",
     "hidden_split": "hidden_split does not divide tp or the hidden dimension, or there is no dense layer to split",
     "kv_split": "kv_split does not divide tp",
-    "no_experts": "dp or experts_tp above 1 without experts: instances of their own do the same",
     "gpus": "an instance's GPUs (tp x cp x dp x pp) do not divide the GPUs there are",
     "stages": "more stages than layers",
+    "no_experts": "dp or experts_tp above 1 without experts: instances of their own do the same",
     "experts": "experts_tp does not divide tp x cp x dp or the columns of an expert, or their quotient the experts",
     "same_placement": "another placement puts the axes in use in the same order",
     "uneven_placement": "a group has more GPUs in one node than in another",
@@ -141,10 +142,9 @@ class Layouts:
         from jaxmodel.sharding import extent
 
         pairs, inverse = np.unique(stride * 2**20 + degree, return_inverse=True)
-        numbers = (pairs // 2**20, pairs % 2**20, self.gpus_per_node)
-        found = extent(*(np.asarray(number, np.float32) for number in numbers))
-        inside, across, even = (np.asarray(values)[inverse] for values in (found.inside, found.across, found.even))
-        return Groups(inside.astype(np.int64), across.astype(np.int64)), even > 0
+        found = padded_call(extent, pairs // 2**20, pairs % 2**20, self.gpus_per_node)
+        groups = Groups(*(values[inverse].astype(np.int64) for values in (found.inside, found.across)))
+        return groups, found.even[inverse] > 0
 
 
 def layouts_of(columns: Mapping[str, np.ndarray], index: np.ndarray, gpus_per_node: int) -> Layouts:
@@ -216,9 +216,9 @@ CHECKS: tuple[tuple[str, tuple[str, ...], Check], ...] = (  # (reason, fields th
     ("tensor_parallel", ("tp",), _tensor_parallel),
     ("hidden_split", ("tp", "hidden_split"), _hidden_split),
     ("kv_split", ("tp", "kv_split"), lambda at, model, gpus: at["tp"] % at["kv_split"] > 0),
-    ("no_experts", ("dp", "experts_tp"), _no_experts),
     ("gpus", _GPUS, lambda at, model, gpus: (at.gpus > gpus) | (gpus % at.gpus > 0)),
     ("stages", ("pp",), lambda at, model, gpus: at["pp"] > model.layers),
+    ("no_experts", ("dp", "experts_tp"), _no_experts),
     ("experts", ("tp", "cp", "dp", "experts_tp"), _experts),
     ("same_placement", (*_GPUS, "placement"), _same_placement),
     ("uneven_placement", (*_GPUS, "placement", "hidden_split", "kv_split"), lambda at, model, gpus: at.uneven),

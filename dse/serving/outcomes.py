@@ -9,6 +9,7 @@ from ..progress import Progress
 from ..step_operators import Work
 from .layouts import CODES, Layouts, layout_reasons
 from .memory import Memory, memory_of, memory_reasons
+from .padded import padded_call
 from .step_times import StepModel, StepTimes
 from .workload import Workload
 
@@ -199,15 +200,15 @@ class Served:
         from jaxmodel.sharding import decode_period_s
 
         at = self.layouts
-        stages, parts = at["pp"].astype(float), at["micro_batches"].astype(float)
-        period = decode_period_s(step.slowest_s, step.round_s, step.send_s, stages, parts)
-        return np.asarray(period, float) + self.steps.engine["step_s"]
+        stages, parts = at["pp"], at["micro_batches"]
+        period = padded_call(decode_period_s, step.slowest_s, step.round_s, step.send_s, stages, parts)
+        return period.astype(float) + self.steps.engine["step_s"]
 
     def through_s(self, step: StepTimes, parts: int | np.ndarray) -> np.ndarray:
         from jaxmodel.sharding import through_s
 
-        stages, parts = self.layouts["pp"].astype(float), np.asarray(parts, float)
-        return np.asarray(through_s(step.slowest_s, step.round_s, step.send_s, stages, parts), float)
+        stages = self.layouts["pp"]
+        return padded_call(through_s, step.slowest_s, step.round_s, step.send_s, stages, parts).astype(float)
 
     def drafted_s(self) -> np.ndarray:
         """The drafts of a step, one after the other, each some layers and the output projection."""
