@@ -7,8 +7,10 @@ from cli_run import answer, json_answer
 
 from dse.collective_table import collectives
 from dse.content.fabric import list_fabrics, load_fabric
+from dse.content.fabric_fields import PROTOCOLS
 from dse.errors import UserError
 from dse.validation.collectives import validate_collectives
+from dse.validation.collectives_published import published
 
 MOST = {"a100_sxm": 11.0, "h100_sxm": 7.0, "h200_sxm": 7.0, "b200_sxm": 9.0}  # per cent, sizes that were not fitted
 
@@ -22,12 +24,26 @@ def test_measured_collectives_are_predicted() -> None:
             assert result.model.mape <= 8, result.system
 
 
+def test_published_times_over_nodes_are_predicted() -> None:
+    """Rows that nothing was fitted on. RoCE: every table; EFA, another network, at 64 MiB and more, where rates say
+    what is seen."""
+    found = [row for row in published() if not row.fitted]
+    for what in {row.what for row in found}:
+        own = [row for row in found if row.what == what and ("EFA" not in what or row.bytes >= 2**26)]
+        assert np.mean([abs(row.error) for row in own]) <= 0.22, what
+        assert all(row.source and row.note for row in own)
+    assert sum(row.fitted for row in published()) == 24
+
+
 def test_the_command_says_what_was_validated(capsys) -> None:
     code, out, _ = answer(capsys, "validate", "collectives")
     assert code == 0
-    assert len(out.splitlines()) == 1 + 4 * 5 + 3
-    told = json_answer(capsys, "validate", "collectives", "--part", "all")["results"]
-    assert {at["system"] for at in told} == set(MOST)
+    first, second = out.split("\n\n")
+    assert len(first.splitlines()) == 1 + 4 * 5 + 3
+    assert len(second.splitlines()) == 1 + 5
+    told = json_answer(capsys, "validate", "collectives", "--part", "all")
+    assert {at["system"] for at in told["results"]} == set(MOST)
+    assert len({at["what"] for at in told["over_nodes"]}) == 5
     _, _, err = answer(capsys, "validate", "collectives", "--part", "half")
     assert "unknown part 'half'" in err
 
@@ -56,10 +72,14 @@ def test_faster_links_and_shorter_latencies() -> None:
 
 
 def test_published_all_reduces_over_nodes_and_racks() -> None:
-    """248 H200 nodes on NDR InfiniBand: about 350 GB/s of bus bandwidth at 512 MiB (nccl-tests issue 283), not a
-    number that was fitted; a rack of 72 GPUs: 2 GiB in 5.59 ms (coreweave/nccl-tests pull request 43)."""
+    """248 H200 nodes on NDR InfiniBand: about 350 GB/s of bus bandwidth at 512 MiB (nccl-tests issue 283); 32 nodes of
+    8 A100 with four HDR NICs: 4 to 128 bytes in 62 to 71 us (NVIDIA/nccl issue 652), none of them a number that was
+    fitted; a rack of 72 GPUs: 2 GiB in 5.59 ms (coreweave/nccl-tests pull request 43)."""
     nodes = collectives("all_reduce", [2.0**29], [1984], ["nvlink4_x8+infiniband_ndr"])
-    assert nodes["bus_bytes_per_s"].iloc[0] == pytest.approx(350e9, rel=0.25)
+    assert nodes["bus_bytes_per_s"].iloc[0] == pytest.approx(350e9, rel=0.15)
+    shared = {"1:gpus_per_link": "2"}
+    little = collectives("all_reduce", [4.0, 128.0], [256], ["nvlink3_x8+infiniband_hdr"], overrides=shared)
+    assert ((little["latency_s"] > 55e-6) & (little["latency_s"] < 75e-6)).all()
     rack = collectives("all_reduce", [2.0**31], [72], ["nvl72"])
     assert rack["latency_s"].iloc[0] == pytest.approx(5.59e-3, rel=0.1)
     assert rack["algorithm"].iloc[0] == "in-switch"
@@ -79,8 +99,10 @@ def test_parts_of_nodes_and_a_gpu_of_each() -> None:
     assert list(inside["latency_s"]) == list(alone["latency_s"])
     apart = collectives("all_gather", [2.0**26], [4], fabric, gpus_per_node=1)
     network = collectives("all_gather", [2.0**26], [4], ["infiniband_ndr"])
-    assert list(apart["latency_s"]) == list(network["latency_s"])
-    assert list(apart["network_bytes"]) == list(network["wire_bytes"])
+    assert apart["latency_s"].iloc[0] == pytest.approx(
+        network["latency_s"].iloc[0], rel=1e-3
+    )  # copies, of either level
+    assert apart["network_bytes"].iloc[0] == pytest.approx(network["wire_bytes"].iloc[0])
     message = collectives("send", [2.0**26], [16], fabric)
     assert list(message["latency_s"]) == list(collectives("send", [2.0**26], [2], ["infiniband_ndr"])["latency_s"])
 
@@ -113,7 +135,7 @@ def test_an_oversubscribed_leaf_is_paid_for_by_what_leaves_it() -> None:
         return float(then["latency_s"].iloc[0] / now["latency_s"].iloc[0])
 
     assert 7.5 * 60 / 63 < slower("all_to_all", 512) < 8
-    assert 1.9 < slower("all_gather", 512) < 2.05
+    assert 1.8 < slower("all_gather", 512) < 2
     assert slower("all_to_all", 32) == 1
     shared = collectives("all_gather", [2.0**32], [16], fabric, overrides={"1:gpus_per_link": "2"})
     alone = collectives("all_gather", [2.0**32], [16], fabric)
@@ -140,7 +162,9 @@ def test_every_number_of_a_fabric_has_a_source(name: str) -> None:
             assert datum.unit
     for table in set(level.values) - {"level"}:
         assert level[f"{table}.bytes_per_s"] <= level["link_bytes_per_s"], f"{table} moves more than the links"
-    assert ("ll128" in level.values) == ("pcie" not in name)  # NCCL has it off over PCIe
+    assert ("ll128" in level.values) == (not name.startswith(("pcie", "roce")))  # NCCL has it off, or it is not seen
+    for table in set(level.values) & set(PROTOCOLS):
+        assert level[f"{table}.sms"] > 0
 
 
 @pytest.mark.parametrize(
@@ -203,7 +227,7 @@ def test_a_collective_without_its_protocols_is_refused(capsys, tmp_path) -> None
         ),
         (
             ["all_reduce", "--fabric", "MINE+infiniband_ndr", "--ranks", "16"],
-            "all_reduce over nodes, both levels, needs one of the protocols ll, ll128, simple, multicast+simple: mine has direct",
+            "both levels, needs one of the protocols ll, ll128, simple, multicast+simple: mine has direct",
         ),
     ):
         code, out, err = answer(capsys, "collective", *(word.replace("MINE", mine) for word in words))

@@ -22,6 +22,7 @@ from jaxmodel.network import (
     ways,
 )
 from jaxmodel.network import steps as closed
+from jaxmodel.network.contention import EVERYONE, NEIGHBOURS, STEPPED, slowdown
 
 
 @pytest.fixture(autouse=True)
@@ -55,6 +56,35 @@ def test_steps_are_those_of_the_messages(name: str, twin: str, powers: bool) -> 
         for size, hop_s, rate in ((1e3, 1e-6, 3e11), (7.7e8, 3e-6, 2e10)):
             expected = played.played_seconds(getattr(played, twin)(ranks, size), hop_s, rate)
             assert _seconds(getattr(closed, name)(size, float(ranks)), hop_s, rate) == pytest.approx(expected, rel=1e-9)
+
+
+SHARED = [
+    ("ring_pass", "ring_pass", NEIGHBOURS),
+    ("ring_all_reduce", "ring_all_reduce", NEIGHBOURS),
+    ("doubling_pass", "doubling_pass", STEPPED),
+    ("doubling_all_reduce", "doubling_all_reduce", STEPPED),
+    ("direct_pass", "direct_pass", EVERYONE),
+    ("two_shot_all_reduce", "two_shot_all_reduce", EVERYONE),
+]
+
+
+@pytest.mark.parametrize(("name", "twin", "traffic"), SHARED)
+def test_leaves_with_little_uplink_slow_what_leaves_them(name: str, twin: str, traffic: int) -> None:
+    """Messages played over links, and over uplinks and downlinks that the ranks of a leaf share."""
+    for ranks, leaf, ratio in ((8, 4, 1.0), (8, 4, 2.0), (16, 4, 8.0), (16, 2, 3.0), (16, 8, 16.0), (8, 8, 4.0)):
+        level = replace(_level(), leaf_ranks=float(leaf), oversubscription=ratio)
+        steps = getattr(closed, name)(1e6, float(ranks))
+        assert steps.traffic == traffic
+        found = 2e-6 * steps.hops + steps.wire_bytes * slowdown(level, traffic, float(ranks)) / 1e11
+        expected = played.played_seconds(getattr(played, twin)(ranks, 1e6), 2e-6, 1e11, leaf, ratio)
+        assert float(found) == pytest.approx(expected, rel=1e-9)
+
+
+def test_gpus_that_share_a_link_have_a_part_of_it() -> None:
+    alone, shared = (replace(_level(), gpus_per_link=gpus) for gpus in (1.0, 2.0))
+    for collective in COLLECTIVES:
+        times = [float(cost_of(collective, 1e10, 8.0, level, "nccl").latency_s) for level in (alone, shared)]
+        assert 1.8 < times[1] / times[0] <= 2
 
 
 @pytest.mark.parametrize("chunks", [1, 2, 5, 16])

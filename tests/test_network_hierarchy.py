@@ -1,5 +1,6 @@
 """Collectives over nodes: chunks played through both levels, one level as a limit, and what must hold."""
 
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -12,6 +13,7 @@ from oracles import collective_messages as played
 
 from jaxmodel.network import Level, NestedCost, Protocol, nested_cost, nested_ways
 from jaxmodel.network.pipeline import chunks_seconds
+from jaxmodel.network.steps import switch_all_reduce, switch_part
 
 COLLECTIVES = ("all_gather", "reduce_scatter", "all_reduce", "all_to_all", "broadcast")
 NONE = Protocol(start_s=0.0, hop_s=0.0, peer_s=0.0, bytes_per_s=0.0)
@@ -81,6 +83,55 @@ def test_chunks_are_through_when_they_are_played(
     busy, whole = [busy for busy, _, _ in parts], [busy + after for busy, after, _ in parts]
     closed = float(chunks_seconds(busy, whole, crosses, chunks))
     assert closed == pytest.approx(chunk_pipeline.played_seconds(parts, chunks), rel=1e-9)
+
+
+LINKS = st.tuples(*[st.one_of(st.just(0.0), st.floats(0.01, 10.0))] * 2)
+
+
+@given(st.integers(1, 8), st.integers(1, 5), st.integers(1, 2), LINKS, LINKS)
+def test_rings_of_all_gpus_are_those_that_are_played(
+    gpus: int, nodes: int, passes: int, inner: tuple[float, float], outer: tuple[float, float]
+) -> None:
+    hops = passes * (gpus * nodes - 1)
+    if not hops:
+        return
+    if gpus == 1:
+        inner = (0.0, inner[1])  # no link inside a node: nothing goes over it
+    closed = float(ring_seconds(float(hops), float(gpus), float(nodes), inner, outer))
+    assert closed == pytest.approx(flat_ring.ring_seconds(hops, gpus, nodes, inner, outer), rel=1e-9, abs=1e-12)
+
+
+@given(st.integers(1, 20), st.integers(1, 8), st.integers(1, 5), LINKS, LINKS)
+def test_chains_of_all_gpus_are_those_that_are_played(
+    chunks: int, gpus: int, nodes: int, inner: tuple[float, float], outer: tuple[float, float]
+) -> None:
+    if gpus * nodes == 1:
+        return
+    closed = float(chain_seconds(float(chunks), float(gpus), float(nodes), inner, outer))
+    assert closed == pytest.approx(flat_ring.chain_seconds(chunks, gpus, nodes, inner, outer), rel=1e-9, abs=1e-12)
+
+
+def test_nccls_rings_cross_by_one_nic_of_each_node_and_the_switch_reduces_inside() -> None:
+    """Much data between two nodes: a ring puts (N - 1) / N of it, of g rings, on a NIC; NVLSTree the vector's g-th."""
+    inner, outer = level(3e11, 1e-6, 5e-6, ll=False), level(2e10, 8e-6, 5e-6, ll=False)
+    cost = cost_of("all_gather", 1e9, 8.0, 2.0, inner, outer, "nccl")
+    assert float(cost.network_bytes) == pytest.approx(15 / 16 * 1e9 / 8)
+    assert float(cost.latency_s) == pytest.approx(15 / 16 * 1e9 / 8 / 2e10, rel=0.02)
+    switch = replace(inner, multicast=Protocol(start_s=5e-6, hop_s=0.0, peer_s=0.0, bytes_per_s=3e11, sms=16.0))
+    fast = level(3e11, 8e-6, 5e-6, ll=False)
+    cost = cost_of("all_reduce", 1e9, 8.0, 2.0, switch, fast, "nccl")
+    assert nested_ways("all_reduce", "nccl")[int(cost.way)].protocol == "multicast+simple"
+    assert float(cost.latency_s) == pytest.approx(9 / 8 * 1e9 / 3e11, rel=0.1)
+    assert float(cost.network_bytes) == pytest.approx(1e9 / 8)
+    assert float(cost.sms) == 16
+
+
+def test_both_halves_through_the_switch_fill_a_link_as_the_whole_does() -> None:
+    """Out, a GPU gives its vector and multicasts its p-th of the sums; in, it takes its p-th and all sums."""
+    for ranks in (2.0, 4.0, 8.0):
+        half, whole = switch_part(1e6, ranks), switch_all_reduce(1e6, ranks)
+        assert float(half.link_bytes) * 2 == pytest.approx(float(whole.wire_bytes))
+        assert float(half.wire_bytes) == 1e6
 
 
 @pytest.mark.parametrize("collective", COLLECTIVES)

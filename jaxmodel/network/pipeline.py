@@ -2,8 +2,9 @@
 
     T = start + max( before_l + c busy_l + after_l  over the levels l,  one chunk + (c - 1) max busy of a part )
 
-A part takes hops x alpha + bytes / rate. It keeps its level busy for one alpha and for the bytes of the busiest link
-only (`busy_l` sums a level's parts): later hops of a chunk go on while the next chunk begins. `before_l` is what a
+A part takes hops x alpha + bytes / rate. It keeps its level busy for the bytes of the busiest link and for an eighth of
+one alpha, as a connection has slots for eight chunks whose flags are under way (`busy_l` sums a level's parts): later
+hops of a chunk go on while the next chunk begins. `before_l` is what a
 chunk takes until its first part on the level, `after_l` from the end of its last work there. Where a level that is free
 takes the earliest part that waits, this is exact (`tests/oracles/chunk_pipeline.py` plays it).
 """
@@ -19,6 +20,7 @@ from .contention import link_rate
 from .level import Level
 from .steps import Steps
 
+SLOTS = 8.0  # chunks of a connection that may be under way: NCCL_STEPS
 Part = tuple[Steps, bool]  # and whether it runs between the nodes
 
 
@@ -39,7 +41,7 @@ def parts_seconds(
         prices = getattr(level, between if crosses else inside)
         rate = link_rate(prices, level, steps.traffic, nodes if crosses else gpus)
         copy_s = steps.local_bytes / level.copy_bytes_per_s
-        flag_s.append(jnp.where(jnp.asarray(steps.hops) > 0, prices.hop_s, 0.0))
+        flag_s.append(jnp.where(jnp.asarray(steps.hops) > 0, prices.hop_s / SLOTS, 0.0))
         hops_s.append(prices.hop_s * steps.hops)
         kept_s.append(steps.link_bytes / rate + copy_s)
         moved_s.append(steps.wire_bytes / rate + copy_s)
