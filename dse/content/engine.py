@@ -26,15 +26,19 @@ from typing import Any
 
 from ..errors import UserError
 from .datum import Datum, parse_datum, read_sources
+from .dtypes import DTYPE_BYTES
 from .files import content_files, find_content
 from .gpu_fields import Field
 from .implementation import read_implementation
+from .mma import FAMILIES
+from .space import space_kernels
 from .toml import Problems, did_you_mean, read_toml
 
 FOLDER = "hardware/engines"
 RULES = ("nccl", "engine", "best")
 KEYS = ("title", "sources", "rule", "numbers", "kernel")
 ENTRY_KEYS = ("kernel", "family", "dtypes", "head_dims", "preset", "implementation")
+_LISTED = {str: "texts", int: "whole numbers"}
 _SECONDS, _COUNT = {"positive": False, "high": 10.0}, {"positive": False, "whole": True}
 NUMBERS = {
     field.name: field
@@ -162,6 +166,7 @@ def _entry(table: Any, where: str, problems: Problems) -> KernelEntry:
     if not isinstance(table, dict):
         problems.add(where, f"must be a table, [[kernel]], not {table!r}")
         return KernelEntry("")
+    before = len(problems.lines)
     for key in table:
         if key not in ENTRY_KEYS:
             problems.add(f"{where}.{key}", f"unknown; known: {', '.join(ENTRY_KEYS)}{did_you_mean(key, ENTRY_KEYS)}")
@@ -170,12 +175,22 @@ def _entry(table: Any, where: str, problems: Problems) -> KernelEntry:
             problems.add(f"{where}.{key}", f"must be text, not {table[key]!r}")
     for key, kind in (("dtypes", str), ("head_dims", int)):
         listed = table.get(key, [])
-        if not isinstance(listed, list) or not all(isinstance(entry, kind) for entry in listed):
-            problems.add(f"{where}.{key}", f"must be a list, not {listed!r}")
+        if not isinstance(listed, list) or not all(type(entry) is kind for entry in listed):
+            problems.add(f"{where}.{key}", f"must be a list of {_LISTED[kind]}, not {listed!r}")
     if not table.get("kernel"):
         problems.add(f"{where}.kernel", "is missing: the kernel's name")
-    if problems.lines:
+    if len(problems.lines) > before:
         return KernelEntry("")
+    dtypes = table.get("dtypes", [])
+    for key, names, known in (
+        ("kernel", [table["kernel"]], space_kernels()),
+        ("family", [table["family"]] if table.get("family") else [], FAMILIES),
+        ("dtypes", dtypes, DTYPE_BYTES),
+    ):
+        for name in names:
+            if name not in known:
+                said = f"unknown {name!r}; known: {', '.join(known)}{did_you_mean(name, known)}"
+                problems.add(f"{where}.{key}", said)
     if table.get("implementation"):
         try:
             read_implementation(table["kernel"], table["implementation"])
@@ -184,7 +199,7 @@ def _entry(table: Any, where: str, problems: Problems) -> KernelEntry:
     return KernelEntry(
         table["kernel"],
         table.get("family", ""),
-        tuple(table.get("dtypes", ())),
+        tuple(dtypes),
         tuple(table.get("head_dims", ())),
         table.get("preset", ""),
         table.get("implementation", ""),

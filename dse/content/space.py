@@ -79,7 +79,7 @@ def load_space(
 def list_spaces() -> tuple[SpaceEntry, ...]:
     """Every space that `load_space` finds by name: the packaged ones and those in the folders of `DSE_PATH`."""
     entries = []
-    for kernel in _kernels():
+    for kernel in space_kernels():
         for family, path in _family_files(kernel).items():
             content = read_toml(path)
             presets = {name: str(preset.get("text", "")) for name, preset in content.get("presets", {}).items()}
@@ -105,12 +105,12 @@ def schedule_fields(kernel: str) -> dict[str, dict[str, Any]]:
     while True:
         files = content_files(f"spaces/{kernel}")
         if "_fields" not in files:
-            if kernel in _kernels():
+            if kernel in space_kernels():
                 raise UserError(
                     f"spaces/{kernel} has no file _fields.toml: declare every field of the kernel's schedule there, as "
                     "docs/add-a-kernel.md shows"
                 )
-            raise unknown("kernel", kernel, _kernels(), "a kernel's spaces need a file _fields.toml beside them")
+            raise unknown("kernel", kernel, space_kernels(), "a kernel's spaces need a file _fields.toml beside them")
         content = _fields_in(files["_fields"], files["_fields"].stat().st_mtime_ns)
         if set(content) != {"base"}:
             return content
@@ -125,7 +125,8 @@ def _fields_in(path: Path, _changed_ns: int) -> dict[str, dict[str, Any]]:
     return read_toml(path)
 
 
-def _kernels() -> list[str]:
+def space_kernels() -> list[str]:
+    """Names of the kernels that have a space, packaged or in a folder of `DSE_PATH`."""
     folders = [root / "spaces" for root in content_roots()]
     return sorted({child.name for folder in folders if folder.is_dir() for child in folder.iterdir() if child.is_dir()})
 
@@ -140,8 +141,8 @@ def _path_of(kernel: str | os.PathLike[str], family: str) -> Path:
         return find_content("space", "spaces", text)
     if "/" in text:
         text, _, family = text.partition("/")
-    if text not in _kernels():
-        raise unknown("kernel", text, _kernels(), "or give the path of your own .toml file")
+    if text not in space_kernels():
+        raise unknown("kernel", text, space_kernels(), "or give the path of your own .toml file")
     files = _family_files(text)
     if not files:
         raise UserError(f"the kernel {text} has no space: add spaces/{text}/FAMILY.toml, as docs/add-a-kernel.md shows")

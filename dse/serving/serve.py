@@ -21,6 +21,7 @@ from ..step_operators import Types
 from .collective_times import CollectiveTimes
 from .enumerate_layouts import enumerate_layouts
 from .kernel_times import KernelTimes
+from .layout_words import FROM_ZERO, read_values
 from .layouts import FIELDS, REASONS, Layouts
 from .outcomes import COLUMNS, Outcomes, evaluate_layouts
 from .step_times import StepModel
@@ -56,7 +57,7 @@ class Service:
         gpus_per_node: 0: as many as the fabric's inner level joins.
 
     Raises:
-        UserError: more GPUs than the fabric joins.
+        UserError: more GPUs than the fabric joins, in all or in a node.
     """
 
     model: ModelConfig
@@ -76,11 +77,20 @@ class Service:
                 f"gpus = {self.gpus} is not allowed: 1 to {self.fabric.ranks_max} on {self.fabric.name}; nodes on a "
                 "network are written A+B, e.g. nvlink4_x8+infiniband_ndr"
             )
+        if not 0 <= self.gpus_per_node <= self._joined:
+            raise UserError(
+                f"gpus_per_node = {self.gpus_per_node} is not allowed: 1 to the {self._joined} that "
+                f"{self.fabric.levels[0].name} joins, or 0 for so many"
+            )
 
     @property
     def node(self) -> int:
-        """GPUs a node."""
-        return self.gpus_per_node or int(self.fabric.levels[0]["ranks_max"])
+        """GPUs a node; where there are fewer, those."""
+        return min(self.gpus_per_node or self._joined, self.gpus)
+
+    @property
+    def _joined(self) -> int:
+        return int(self.fabric.levels[0]["ranks_max"])
 
     def steps(self, kernels: KernelTimes | None = None) -> StepModel:
         """What prices its steps."""
@@ -225,23 +235,23 @@ def _row(outcomes: Outcomes, at: int) -> dict[str, Any]:
     }
 
 
-def one_layout(service: Service, **degrees: int) -> Layouts:
+def one_layout(service: Service, **degrees: Any) -> Layouts:
     """One layout by its degrees; what is not given is 1, or the first of its names.
 
+    Args:
+        service: whose nodes it lies on.
+        degrees: of `FIELDS`, each a number, or the name of a code.
+
     Raises:
-        UserError: an unknown degree, or one that is no whole number from 1 (codes: from 0).
+        UserError: an unknown degree, a value that it does not have, or several.
     """
-    plain = {
-        name: int(name not in ("placement", "sequence_parallel", "exchange", "overlap", "chunk")) for name in FIELDS
-    }
-    for name, value in degrees.items():
-        if name not in plain:
+    for name in degrees:
+        if name not in FIELDS:
             raise unknown("degree of a layout", name, FIELDS)
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, (int, np.integer))
-            or value < plain[name] // 1 * (plain[name] > 0)
-        ):
-            raise UserError(f"{name} = {value!r} is not allowed: a whole number from {plain[name]}")
-    columns = {name: np.array([degrees.get(name, value)], np.int64) for name, value in plain.items()}
+    columns = {}
+    for name in FIELDS:
+        values = read_values(name, degrees.get(name, int(name not in FROM_ZERO)))
+        if len(values) > 1:
+            raise UserError(f"{name} = {degrees[name]!r} is not allowed: one value, a layout has one")
+        columns[name] = np.array(values, np.int64)
     return Layouts(columns, np.zeros(1, np.int64), service.node)
