@@ -68,6 +68,8 @@ FILES: dict[str, str] = {  # kernel -> the file of this folder that holds it
     "gemm_epilogue": "gemm_epilogue",
     "gemm_chain": "gemm_chain",
     "attention": "attention",
+    "ulysses": "spread_attention",
+    "ring_attention": "spread_attention",
     "grouped_gemm": "grouped_gemm",
     "moe": "moe",
     "elementwise": "rows",
