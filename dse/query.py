@@ -1,7 +1,8 @@
 """SQL over the Parquet files of a batch or of sweeps, by duckdb: read-only, one statement, views by name.
 
 Views, where the folder has their files: `best` (a batch: hive partitions give the columns gpu and kernel); `top`,
-`front` and `rows` (a sweep, or a folder of sweeps: then the column run names the folder).
+`front` and `rows` (a sweep, or a folder of sweeps: then the column run names the folder); `best`, `front` and `parts`
+(a sweep of layouts).
 """
 
 import json
@@ -15,10 +16,11 @@ from .errors import UserError
 from .run_files import BATCH_FILE
 
 PATTERNS: Mapping[str, tuple[str, ...]] = {  # view -> patterns of its files, the first that has any counts
-    "best": ("best/gpu=*/kernel=*/part-*.parquet",),
+    "best": ("best/gpu=*/kernel=*/part-*.parquet", "best.parquet", "*/best.parquet"),
     "top": ("top.parquet", "*/top.parquet"),
     "front": ("front.parquet", "*/front.parquet"),
     "rows": ("rows-*.parquet", "*/rows-*.parquet"),
+    "parts": ("parts.parquet", "*/parts.parquet"),
 }
 READS = "SELECT"  # the kind of statement, of duckdb's kinds, that changes nothing; DESCRIBE and SUMMARIZE are of it
 NEAR = 8  # columns that a message names
@@ -143,8 +145,9 @@ class QueryFolder:
 
     def _make_view(self, name: str, files: Sequence[Path]) -> None:
         listed = ", ".join(_quoted(str(file.absolute())) for file in files)
-        hive = "true" if name == "best" else "false"
-        nested = name != "best" and files[0].parent != self.path
+        in_hive = files[0].parent.name.startswith("kernel=")
+        hive = "true" if in_hive else "false"
+        nested = not in_hive and files[0].parent != self.path
         run = ", parse_path(filename)[-2] as run" if nested else ""
         more = f"exclude (filename){run}" if nested else ""
         options = f"hive_partitioning = {hive}, union_by_name = true" + (", filename = true" if nested else "")

@@ -59,6 +59,7 @@ def test_commands_parse(page: Path) -> None:
         assert name in COMMANDS, command
         module = import_module(f"dse.cli.{name}")
         parser = Parser(prog=f"dse {name}")
+        parser.words = words
         module.add_arguments(parser)
         parser.parse_args(words)  # raises SystemExit, and prints what is wrong
 

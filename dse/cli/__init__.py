@@ -34,6 +34,7 @@ COMMANDS = {  # name -> what it does; the module of the same name has `add_argum
     "validate": "predictions beside measured latencies, and beside a fitted roofline",
     "calibrate": "fit a GPU's free numbers to latencies that you measured",
     "gpus": "the GPUs that are known",
+    "serve": "a whole model served by GPUs: what a layout achieves, where time and memory go",
     "collective": "what a collective costs over sizes, numbers of GPUs and fabrics",
     "fabrics": "the fabrics that are known: what joins GPUs",
     "models": "the models that are known: published dimensions",

@@ -3,6 +3,7 @@
 dse sweep gemm --shape 8192x8192x8192 --dtype bf16 --gpu h200_sxm
 dse sweep gemm --shape 4096x4096x4096 --preset quick --axis tile_m=64,128 --set l2_capacity=2x
 dse sweep gemm --shapes shapes.csv --preset library --out runs/mine
+dse sweep sharding --model llama3_70b --gpus 16      layouts of a whole model over GPUs; dse sweep sharding --help
 dse sweep KERNEL --help                     the shape's grammar and the choices of one kernel
 """
 
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
-from . import EXIT_INTERRUPTED
+from . import EXIT_INTERRUPTED, sweep_sharding
 from .options import (
     add_output,
     add_question,
@@ -32,10 +33,14 @@ if TYPE_CHECKING:
     from ..question import Question
     from ..result import SweepResult
 
+SHARDING = "sharding"  # layouts of a model, in place of a kernel's schedules
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
-    parser.add_argument("kernel", nargs="?", default="gemm", help=kernel_help())
+    if tuple(getattr(parser, "words", ()))[:1] == (SHARDING,):
+        return sweep_sharding.add_arguments(parser)
+    parser.add_argument("kernel", nargs="?", default="gemm", help=f"{kernel_help()}; or {SHARDING}: layouts of a model")
     add_question(parser, many=True)
     parser.add_argument(
         "--shapes", metavar="FILE.csv",
@@ -56,6 +61,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--resume", action="store_true", help=argparse.SUPPRESS)  # what --out holds is gone on with
     group.add_argument("--overwrite", action="store_true", help="replace the run in --out")
     add_output(parser)
+
+
+def _run_sharding(arguments: argparse.Namespace) -> int:
+    if not hasattr(arguments, "model"):
+        raise UserError(
+            f"{SHARDING} stands first: dse sweep {SHARDING} --model NAME --gpus N; see dse sweep {SHARDING} --help"
+        )
+    return sweep_sharding.run(arguments)
 
 
 def add_executor(group: Any) -> None:
@@ -79,6 +92,8 @@ def run(arguments: argparse.Namespace) -> int:
     from ..content.files import home_expanded
     from ..kernels.registry import get_kernel
 
+    if arguments.kernel == SHARDING:
+        return _run_sharding(arguments)
     get_kernel(arguments.kernel)
     if bool(arguments.shape) == bool(arguments.shapes):
         raise UserError(f"give the problem as --shape {shape_word(arguments.kernel)}, or many as --shapes FILE.csv")

@@ -132,7 +132,9 @@ def _kernels(steps: StepModel, operators: list[Operator], halves: float) -> list
         plain = replace(operator, sizes={name: _number(size) for name, size in operator.sizes.items()})
         said = words_of(operator.kernel).short(steps.kernels.schedule(plain))
         sizes = " ".join(f"{name}={size}" for name, size in plain.sizes.items())
-        found.append(Part("kernel", operator.layer, operator.kernel, runs, float(seconds[0]) * runs, f"{sizes}: {said}"))
+        found.append(
+            Part("kernel", operator.layer, operator.kernel, runs, float(seconds[0]) * runs, f"{sizes}: {said}")
+        )
     return found
 
 

@@ -46,8 +46,9 @@ def _memory(row: Mapping[Any, Any], service: Service, usable_bytes: float) -> st
 
 def _weights(row: Mapping[Any, Any], service: Service, usable_bytes: float) -> str:
     times = row["weights_bytes"] / max(usable_bytes, 1.0)
-    return f"{_memory(row, service, usable_bytes)}; share them over {times:.3g} times as many GPUs (tp, pp{_ep(service)})" + (
-        ", or take narrower weights (--dtype fp8)" if service.types.dtype in ("bf16", "fp16", "fp32") else ""
+    return (
+        f"{_memory(row, service, usable_bytes)}; share them over {times:.3g} times as many GPUs (tp, pp{_ep(service)})"
+        + (", or take narrower weights (--dtype fp8)" if service.types.dtype in ("bf16", "fp16", "fp32") else "")
     )
 
 

@@ -54,15 +54,19 @@ def free_folder(name: str) -> Path:
     return next(path for path in itertools.chain([wanted], taken) if not path.exists())
 
 
-def cleared(where: Path) -> None:
+def cleared(where: Path, files: Sequence[str] = FILES) -> None:
     """Removes an older answer, once the new one is there to take its place.
+
+    Args:
+        where: the folder.
+        files: what an answer consists of.
 
     Raises:
         UserError: a file of it cannot be removed.
     """
     try:
         for entry in where.iterdir():
-            if _own(entry.name, FILES):
+            if _own(entry.name, files):
                 entry.unlink()
     except OSError as error:
         raise UserError(f"cannot replace {where}: {error.strerror}; choose another folder with --out") from None
