@@ -52,6 +52,7 @@ COST_COLUMNS: dict[str, tuple[str, str]] = {
     "reduction_s": ("s", "adding up split or shared tiles"),
     "launch_s": ("s", "launching the kernel"),
     "helpers_s": ("s", "other kernels that it needs: quantising A, appending to a KV cache, sorting tokens"),
+    "communication_s": ("s", "communication between GPUs that no computation hides; of kernels that communicate"),
     "flop": ("FLOP", "useful floating-point operations"),
     "l15_bytes": ("B", "bytes that the SMs request"),
     "l2_bytes": ("B", "bytes through L2"),

@@ -25,6 +25,7 @@ PIPELINE_NAMES = {  # as people say them
     "net": "network",
 }
 PHASES = ("prologue", "steady", "epilogue", "tail", "reduction", "launch", "helpers")
+COMMUNICATION = "communication"  # a further phase of kernels that communicate
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,8 @@ class Explanation:
     @property
     def phases(self) -> dict[str, float]:
         """Phase -> seconds; they add up to the latency."""
-        return {name: float(self.cost[f"{name}_s"]) for name in PHASES}
+        own = (COMMUNICATION,) if f"{COMMUNICATION}_s" in self.cost else ()
+        return {name: float(self.cost[f"{name}_s"]) for name in (*PHASES, *own)}
 
     @property
     def schedule_text(self) -> str:

@@ -38,6 +38,9 @@ class Reason(IntEnum):
     OPERAND_PLACE = 24
     SCALE_BLOCK = 25
     CHAIN = 26
+    CHUNKS = 27
+    TRANSPORT = 28
+    QUEUE = 29
 
 
 ADVICE: dict[Reason, str] = {
@@ -68,6 +71,9 @@ ADVICE: dict[Reason, str] = {
     Reason.OPERAND_PLACE: "Q in registers is for mma.sync and wgmma, P through SMEM for wgmma and tcgen05 only",
     Reason.SCALE_BLOCK: "a tile does not hold whole blocks of the output's scales: tile sides in steps of the block",
     Reason.CHAIN: "the intermediate cannot be kept there: a narrower product, another place, or spill it",
+    Reason.CHUNKS: "a rank's rows have fewer panels of tiles, or the collective runs apart, in one piece: fewer chunks",
+    Reason.TRANSPORT: "the fabric or this kernel has no such way, or not with so many comm_sms: another transport",
+    Reason.QUEUE: "only tiles staged in shared memory and stored to peers wait in a queue: queue = 1",
 }
 
 

@@ -42,10 +42,14 @@ def total_demand(*demands: Demand) -> Demand:
 SHARED = tuple(name in ("l2", "ddr", "net") for name in PIPELINES)
 
 
-def sm_rates(gpu: Gpu) -> tuple[Floats, ...]:
+def sm_rates(gpu: Gpu, net_bytes_per_s: Floats | None = None) -> tuple[Floats, ...]:
     """One SM's rate on each pipeline when it has the shared ones to itself: flop/s, op/s or bytes/s.
 
     A rate of 0 means that the part has no such pipeline.
+
+    Args:
+        gpu: the machine.
+        net_bytes_per_s: of its links to other GPUs; None: it works alone.
     """
     clock = gpu.clock_hz
     port = gpu.sm_port_bytes_per_clock * clock
@@ -60,11 +64,11 @@ def sm_rates(gpu: Gpu) -> tuple[Floats, ...]:
         fabric,
         gpu.l2_bytes_per_s,
         gpu.ddr_bytes_per_s,
-        jnp.zeros_like(jnp.asarray(clock)),
+        jnp.zeros_like(jnp.asarray(clock)) if net_bytes_per_s is None else net_bytes_per_s,
     )
 
 
-def sm_seconds(demand: Demand, gpu: Gpu) -> tuple[Floats, ...]:
+def sm_seconds(demand: Demand, gpu: Gpu, net_bytes_per_s: Floats | None = None) -> tuple[Floats, ...]:
     """Seconds each pipeline of one SM is busy with one action when it has the shared ones to itself; 0 where the part
     has no such pipeline. The GPU's rates are inverted once, so that a candidate costs a multiplication each."""
     amounts = (
@@ -78,7 +82,7 @@ def sm_seconds(demand: Demand, gpu: Gpu) -> tuple[Floats, ...]:
         demand.ddr_bytes,
         demand.net_bytes,
     )
-    rates = zip(amounts, sm_rates(gpu), strict=True)
+    rates = zip(amounts, sm_rates(gpu, net_bytes_per_s), strict=True)
     return tuple(0.0 if is_zero(amount) else amount * _inverse(rate) for amount, rate in rates)
 
 
@@ -89,9 +93,11 @@ def busy_seconds(demand: Demand, gpu: Gpu, active_sms: Floats) -> tuple[Floats, 
     return tuple(s * active_sms if shared and not is_zero(s) else s for s, shared in zip(alone, SHARED, strict=True))
 
 
-def chip_seconds(demand: Demand, actions: Floats, gpu: Gpu) -> tuple[Floats, ...]:
+def chip_seconds(
+    demand: Demand, actions: Floats, gpu: Gpu, net_bytes_per_s: Floats | None = None
+) -> tuple[Floats, ...]:
     """Seconds each pipeline needs for `actions` equal actions with every SM at its peak: a lower bound each."""
-    alone, an_sm = sm_seconds(demand, gpu), 1.0 / gpu.sm_count
+    alone, an_sm = sm_seconds(demand, gpu, net_bytes_per_s), 1.0 / gpu.sm_count
     return tuple(s * actions if shared else s * actions * an_sm for s, shared in zip(alone, SHARED, strict=True))
 
 

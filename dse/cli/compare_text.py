@@ -102,10 +102,11 @@ def _phases(found: "Comparison") -> str:
 
 
 def _causes(found: "Comparison") -> list[str]:
-    from ..studies.compare.compare import PHASES
+    from ..studies.compare.compare import COMMUNICATION, PHASES
 
     largest = found.by_cause["difference_s"].abs().max()
-    phases = [name for name in PHASES if found.by_cause[name].abs().max() > NOTHING * largest]
+    known = [name for name in (*PHASES, COMMUNICATION) if name in found.by_cause]
+    phases = [name for name in known if found.by_cause[name].abs().max() > NOTHING * largest]
     rows = [
         {
             "cause": row["cause"],

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 
+from .._exact import is_zero
 from ..bound import what_binds
 from ..energy import dynamic_joules, power_limited
 from ..machine import Gpu
@@ -54,7 +55,7 @@ def launch_of(program: TileProgram, gpu: Gpu) -> Launch:
         sms=sms,
         slots=sms * jnp.maximum(resident, 1.0),
         total=a_tile.times(program.tiles),
-        pipeline_s=chip_seconds(a_tile, program.tiles, gpu),
+        pipeline_s=chip_seconds(a_tile, program.tiles, gpu, program.net_bytes_per_s),
         loads=reads.times(program.tiles),
         read_bytes=program.tiles * reads.ddr_bytes + program.reduction.read_bytes,
         write_bytes=program.tiles * writes.ddr_bytes + program.reduction.write_bytes,
@@ -75,6 +76,7 @@ def launch_cost(program: TileProgram, launch: Launch, times: KernelTimes, starvi
     launch_s = gpu.launch_overhead_s + program.framework_s
     added_s = launch_s + program.reduction.seconds
     ran_s = times.prologue_s + times.steady_s + times.epilogue_s + times.tail_s + added_s
+    ran_s = ran_s if is_zero(program.communication_s) else ran_s + program.communication_s
     total, pipeline_s = launch.total, launch.pipeline_s
     ddr_bytes = launch.read_bytes + launch.write_bytes
     joules = dynamic_joules(total.tensor_flop, total.smem_bytes, total.l2_bytes, ddr_bytes, gpu)

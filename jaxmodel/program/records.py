@@ -180,6 +180,9 @@ class TileProgram:
             shorter than the others.
         streams: 1 where the slots share all iterations evenly (stream-K), so that there is no tail and tiles fewer than
             slots are worked on by several. None: a tile is one slot's everywhere. Not together with `lengths`.
+        net_bytes_per_s: of the links that actions' `net_bytes` go over. Tiles do not wait for them here: a kernel says
+            how its transfers meet its tiles (`jaxmodel.overlap`). None: it works alone.
+        communication_s: of transfers that no tile hides, part of the latency.
     """
 
     tiles: Floats
@@ -199,6 +202,8 @@ class TileProgram:
     lengths: Lengths | None = None
     iterations: Floats | None = None
     streams: Floats | None = None
+    net_bytes_per_s: Floats | None = None
+    communication_s: Floats = 0.0
 
     @property
     def mean_trips(self) -> Floats:

@@ -9,7 +9,7 @@ from typing import Any
 from jaxmodel.machine import Gpu
 from jaxmodel.types import BOUNDS, PIPELINES, Gemm
 
-SHARED = ("l2", "ddr")  # by all SMs
+SHARED = ("l2", "ddr", "net")  # by all SMs
 
 
 def whole(grid: SimpleNamespace, demand: SimpleNamespace) -> dict[str, float]:

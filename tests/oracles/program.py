@@ -44,7 +44,7 @@ def program_cost(t: TileProgram, g: Gpu) -> dict[str, Any]:
     mean_trips = t.loop.trips if t.iterations is None else t.iterations / t.tiles
     every = [(a, 1.0) for a in (*t.before, *t.after)] + [(a, mean_trips) for a in t.loop.actions]
     whole = {name: t.tiles * sum(n * _amount(a, name, g) for a, n in every) for name in PIPELINES}
-    pipeline_s = gemm_totals.pipeline_seconds(g, whole, _rates(g))
+    pipeline_s = gemm_totals.pipeline_seconds(g, whole, _rates(g) | {"net": t.net_bytes_per_s or 0.0})
     loads = {name: sum(n * _amount(a, name, None) for a, n in every if not a.writes) for name in ("l15", "l2", "ddr")}
     read = t.tiles * loads["ddr"] + t.reduction.read_bytes
     written = t.tiles * sum(n * _amount(a, "ddr", None) for a, n in every if a.writes) + t.reduction.write_bytes
@@ -54,6 +54,7 @@ def program_cost(t: TileProgram, g: Gpu) -> dict[str, Any]:
         + whole["l2"] * g.joule_per_l2_byte
         + (read + written) * g.joule_per_ddr_byte
     )
+    time["latency_s"] += t.communication_s
     throttle_s, energy_j = gemm_totals.power(g, time["latency_s"], pipeline_s, joules)
     time["latency_s"] += throttle_s
     time["steady_s"] += throttle_s
@@ -221,6 +222,23 @@ def _wave(t: TileProgram, g: Gpu, size: float, sms: float) -> SimpleNamespace:
         persistent_period=max(engines, streaming),
         starved=starved or tile.latencies > 1.1 * r * tile.engine,
     )
+
+
+def wave_ends(t: TileProgram, g: Gpu) -> SimpleNamespace:
+    """Slots, the first wave, a wave in the middle, the last by itself, and all of them; seconds."""
+    part = SimpleNamespace(
+        smem=t.footprint.smem_bytes, cta_registers=t.footprint.registers, threads=int(t.footprint.threads),
+        columns=t.footprint.tmem_columns,
+    )  # fmt: skip
+    sms = max(g.sm_count - t.sms_free, 1.0)
+    slots = sms * max(gemm_fit.residency(part, g)[0], 1)
+    main = _wave(t, g, min(t.tiles, slots), sms)
+    first = main.fill + main.loop + main.store
+    tile = main.persistent_period if t.persistent else main.period
+    time = _kernel_time(t, g, sms, slots)
+    whole = time["prologue_s"] + time["steady_s"] + time["epilogue_s"] + time["tail_s"]
+    last = time["tail_s"] if t.tiles > slots and t.tiles % slots else first
+    return SimpleNamespace(slots=int(slots), first=first, tile=tile, last=last, all=whole)
 
 
 def _kernel_time(t: TileProgram, g: Gpu, sms: float, slots: float) -> dict[str, Any]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PHASES = ("prologue_s", "steady_s", "epilogue_s", "tail_s", "reduction_s", "launch_s", "helpers_s")
+COMMUNICATION = "communication_s"  # a further phase of kernels that communicate
 SAME = 5e-5  # relative difference of two latencies that are one in four digits
 WORTH_A_WORD = 0.1  # share of the largest credit from which a cause is named in the sentence
 
@@ -41,7 +42,8 @@ class Comparison:
         costs_a, costs_b: cost column -> number, in float64, and the words for its codes.
         by_phase: one row a phase: `phase`, `a_s`, `b_s`, `difference_s`; the differences add up to the latencies'.
         by_cause: one row a cause, the largest first: `cause`, `change` in words, `difference_s`, and one column a phase
-            (`PHASES`): rows add up to `difference_s`, columns to the phase's difference.
+            (`PHASES`, and `COMMUNICATION` where they communicate): rows add up to `difference_s`, columns to the
+            phase's difference.
         mixtures, impossible: kernels evaluated for the causes, and how many of them could not run.
     """
 
@@ -91,7 +93,8 @@ def compare(a: Case, b: Case) -> Comparison:
         if int(end["reason"]):
             why = why_not(problem, plan, end, side.job.gpu)
             raise UserError(f"{letter} cannot run {problem.shape} on {side.job.gpu_name}: {why}")
-    credits = shapley_values(np.stack([costs["latency_s"], *(costs[name] for name in PHASES)], axis=1))
+    phases = (*PHASES, COMMUNICATION) if COMMUNICATION in costs else PHASES
+    credits = shapley_values(np.stack([costs["latency_s"], *(costs[name] for name in phases)], axis=1))
     named = [{**end, **{name: words[0] for name, words in code_names(_arrays(end)).items()}} for end in ends]
     return Comparison(
         a,
@@ -99,25 +102,25 @@ def compare(a: Case, b: Case) -> Comparison:
         *named,
         by_phase=pd.DataFrame(
             {
-                "phase": [name.removesuffix("_s") for name in PHASES],
-                "a_s": [ends[0][name] for name in PHASES],
-                "b_s": [ends[1][name] for name in PHASES],
-                "difference_s": [ends[1][name] - ends[0][name] for name in PHASES],
+                "phase": [name.removesuffix("_s") for name in phases],
+                "a_s": [ends[0][name] for name in phases],
+                "b_s": [ends[1][name] for name in phases],
+                "difference_s": [ends[1][name] - ends[0][name] for name in phases],
             }
         ),
-        by_cause=_by_cause(causes, credits),
+        by_cause=_by_cause(causes, credits, phases),
         mixtures=len(costs["reason"]),
         impossible=int(np.count_nonzero(costs["reason"])),
     )
 
 
-def _by_cause(causes: tuple[Cause, ...], credits: np.ndarray) -> "pd.DataFrame":
+def _by_cause(causes: tuple[Cause, ...], credits: np.ndarray, phases: tuple[str, ...]) -> "pd.DataFrame":
     import pandas as pd
 
     columns = {
         "cause": [cause.name for cause in causes],
         "change": [cause.change for cause in causes],
-        **{name: credits[:, place] for place, name in enumerate(("difference_s", *PHASES))},
+        **{name: credits[:, place] for place, name in enumerate(("difference_s", *phases))},
     }
     table = pd.DataFrame(columns)
     return table.iloc[np.argsort(-np.abs(credits[:, 0]), kind="stable")].reset_index(drop=True)

@@ -1,0 +1,69 @@
+"""The laws of `conformance.kernel_laws` for GEMMs that communicate, and those of their overlap."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from conformance.kernel_laws import LATENCIES, PER_SECOND, Candidates, KernelLaws
+from oracles.fused_draws import draw_fused
+from oracles.gemm_draws import FAMILIES
+
+from jaxmodel.kernels import ag_gemm, gemm_ar, gemm_rs
+from jaxmodel.kernels.fused_gemm_types import APART, FusedGemm
+
+INSTANT = 1e9
+
+
+class FusedLaws(KernelLaws):
+    variants = FAMILIES
+    kernel: str
+
+    def draw(self, count: int, seed: int, variant: str) -> Candidates:
+        return Candidates(*draw_fused(count, seed, variant, self.kernel))
+
+    def rescaled(self, problem: FusedGemm, rates: float) -> FusedGemm:
+        return dataclasses.replace(problem, link=problem.link.scaled(rates, 1.0 / rates))
+
+    def compulsory_ddr_bytes(self, problem: FusedGemm) -> np.ndarray:
+        of = problem.gemm
+        a_bytes = of.m * of.k * of.a_bytes * (1.0 - of.a_warm)
+        b_bytes = of.k * of.n * of.b_bytes * (1.0 - of.b_warm)
+        return a_bytes + b_bytes + of.m * of.n * of.out_bytes
+
+    @pytest.mark.parametrize("factor", [1.1, 10.0])
+    def test_faster_links_are_never_slower(self, unlimited: tuple, factor: float) -> None:
+        candidates, cost, fits = unlimited
+        for scaled in (candidates.problem.link.scaled(factor), candidates.problem.link.scaled(1.0, 1.0 / factor)):
+            problem = dataclasses.replace(candidates.problem, link=scaled)
+            faster = self.evaluate(candidates._replace(problem=problem))
+            assert np.all((faster.latency_s <= cost.latency_s * (1 + 1e-12))[fits])
+
+    def test_the_end_lies_between_the_longer_of_both_and_their_sum(self, unlimited: tuple) -> None:
+        """Compute alone is what is left with links that take no time, communication alone that on a GPU that takes
+        none. Not of what is no overlap but two kernels in turn, which take their sum."""
+        candidates, cost, fits = unlimited
+        compute_s = self.evaluate(candidates._replace(problem=self.rescaled(candidates.problem, INSTANT))).latency_s
+        changes = dict.fromkeys(PER_SECOND, INSTANT) | dict.fromkeys(LATENCIES, 1.0 / INSTANT)
+        gpu = dataclasses.replace(
+            candidates.gpu, **{name: getattr(candidates.gpu, name) * by for name, by in changes.items()}
+        )
+        moved_s = self.evaluate(candidates._replace(gpu=gpu)).latency_s
+        assert np.all((cost.latency_s >= np.maximum(compute_s, moved_s) * (1 - 1e-9))[fits])
+        assert np.all((cost.latency_s <= (compute_s + moved_s) * (1 + 1e-9))[fits])
+        apart = fits & (candidates.schedule.order == APART)
+        np.testing.assert_allclose(cost.latency_s[apart], (compute_s + moved_s)[apart], rtol=1e-6)
+
+
+class TestAllGatherGemmLaws(FusedLaws):
+    kernel = "ag_gemm"
+    cost = staticmethod(ag_gemm.cost)
+
+
+class TestGemmReduceScatterLaws(FusedLaws):
+    kernel = "gemm_rs"
+    cost = staticmethod(gemm_rs.cost)
+
+
+class TestGemmAllReduceLaws(FusedLaws):
+    kernel = "gemm_ar"
+    cost = staticmethod(gemm_ar.cost)
