@@ -72,15 +72,15 @@ class _Exchanges:
         yield self.of(f"{part}_gathered", "all_gather", np.where(split, bytes_, 0.0), group, where)
 
     def along_hidden(self, mask: np.ndarray) -> Iterator[Exchange]:
-        """Weights shared along both sides (Pope et al. 2022, arXiv 2211.05102, section 3.2.2): tokens are gathered over
-        the GPUs that share inter and partial sums scattered over those that share the hidden dimension, and back."""
+        """Weights shared along both sides (Pope et al. 2022, arXiv 2211.05102, section 3.2.2): every GPU takes its part
+        of the tokens' hidden dimension; partial sums are scattered over the GPUs that share that, gathered for the
+        second product, scattered over those that share inter, and gathered over all."""
         ffn = self.model.ffn
         assert ffn is not None
         x, y = self.layouts.groups("hidden_split"), self.layouts.groups("inter_split")
         split = self.layouts["hidden_split"]
         narrow = self.m * self.model.hidden / split * NUMBER_BYTES * mask
         inter = self.m * ffn.inter / (self.layouts["tp"] // split) * NUMBER_BYTES * mask
-        yield self.of("ffn_in", "all_gather", narrow, y, DENSE)
         yield self.of("ffn_inter_scattered", "reduce_scatter", 2 * inter, x, DENSE)
         yield self.of("ffn_inter_gathered", "all_gather", inter, x, DENSE)
         yield self.of("ffn_out_scattered", "reduce_scatter", narrow, y, DENSE)
@@ -88,36 +88,40 @@ class _Exchanges:
         yield self.of("ffn_whole", "all_gather", whole, self.layouts.groups("tp"), DENSE)
 
     def keys(self) -> Iterator[Exchange]:
-        """Context parallelism: of prompts the keys are gathered, of decoded tokens the partial results; inside tp,
-        queries are gathered and results scattered (decoded), or heads and tokens exchanged (prompts)."""
+        """Context parallelism: of prompts the keys are gathered, cached ones too, of decoded tokens the partial
+        results; inside tp, queries are gathered and results scattered (decoded), or heads and tokens exchanged
+        (prompts)."""
         at, layouts = self.model.attention, self.layouts
-        sharing = layouts["tp"] // layouts["kv_split"]
-        heads = at.heads / sharing
+        tp, cp, split = layouts["tp"], layouts["cp"], layouts["kv_split"]
+        sharing = tp // split
+        heads, own_heads = at.heads / sharing, at.heads / tp
         if isinstance(at, GroupedAttention):
-            q_dim = v_dim = at.head_dim
-            kv_numbers = 2 * np.maximum(at.kv_heads / sharing, 1) * at.head_dim
+            q_dim = v_dim = prompt_v = at.head_dim
+            held, needed = np.maximum(at.kv_heads / tp, 1), np.maximum(at.kv_heads / sharing, 1)
+            kv_numbers = 2 * needed * at.head_dim
+            new_keys = np.where(held < needed, kv_numbers, 0.0)  # where every GPU holds copies, it has them already
+            prompt_own, prompt_keys = own_heads * q_dim, new_keys
         else:
-            q_dim, v_dim = at.kv_rank + at.rope_dim, at.kv_rank
-            kv_numbers = np.asarray(at.kv_rank + at.rope_dim)
+            q_dim, v_dim, prompt_v = at.kv_rank + at.rope_dim, at.kv_rank, at.v_dim
+            kv_numbers, new_keys = np.asarray(at.kv_rank + at.rope_dim), 0.0
+            prompt_own = own_heads * (at.nope_dim + at.rope_dim)
+            prompt_keys = heads * (at.nope_dim + at.rope_dim + at.v_dim)
         cache_bytes = DTYPE_BYTES[self.types.kv_dtype or self.types.wide]
-        cp, split = layouts["cp"], layouts["kv_split"]
-        prompt_tokens = self.prompt_m * cp
-        gathered = prompt_tokens * kv_numbers * cache_bytes * (cp > 1)
+        cached = np.asarray(self.work.prompts) * self.work.cached_tokens
+        gathered = (self.prompt_m * cp + cached) * kv_numbers * cache_bytes * (cp > 1)
         yield self.of("keys_gathered", "all_gather", gathered, layouts.groups("cp"), EVERY_LAYER)
         merged = self.decode_m * heads * v_dim * NUMBER_BYTES * cp * (cp > 1)
         yield self.of("partial_results", "all_gather", merged, layouts.groups("cp"), EVERY_LAYER)
         inside, apart = layouts.groups("kv_split"), split > 1
-        queries = self.decode_m * heads * q_dim * NUMBER_BYTES * apart
+        queries = self.decode_m * (heads * q_dim + new_keys) * NUMBER_BYTES * apart
         yield self.of("queries_gathered", "all_gather", queries, inside, EVERY_LAYER)
         results = self.decode_m * heads * v_dim * NUMBER_BYTES * apart
         yield self.of("results_scattered", "reduce_scatter", results, inside, EVERY_LAYER)
-        if isinstance(at, GroupedAttention):
-            own = at.heads / layouts["tp"] * q_dim + kv_numbers
-        else:
-            own = at.heads / layouts["tp"] * (2 * (at.nope_dim + at.rope_dim) + at.v_dim)
-            v_dim = at.v_dim
-        yield self.of("heads_to_tokens", "all_to_all", self.prompt_m * own * NUMBER_BYTES * apart, inside, EVERY_LAYER)
-        back = self.prompt_m * at.heads / layouts["tp"] * v_dim * NUMBER_BYTES * apart
+        there = self.prompt_m * (prompt_own + prompt_keys) * NUMBER_BYTES * apart
+        yield self.of("heads_to_tokens", "all_to_all", there, inside, EVERY_LAYER)
+        cached_here = cached / cp * kv_numbers * cache_bytes * apart
+        yield self.of("cached_keys_gathered", "all_gather", cached_here, inside, EVERY_LAYER)
+        back = self.prompt_m * own_heads * prompt_v * NUMBER_BYTES * apart
         yield self.of("tokens_to_heads", "all_to_all", back, inside, EVERY_LAYER)
 
     def experts(self) -> Iterator[Exchange]:
@@ -135,7 +139,6 @@ class _Exchanges:
         )
         everywhere = np.asarray(self.m if self.work.everywhere is None else self.work.everywhere)
         travels = DTYPE_BYTES[self.types.experts_dtype or self.types.dtype]
-        split = layouts["sequence_parallel"] > 0
         own = self.m * hidden * NUMBER_BYTES
         yield from self.reduced("experts_out", MOE, ~apart, replicas)
         gathers = apart & (layouts["exchange"] != ALL_TO_ALL)
@@ -143,10 +146,17 @@ class _Exchanges:
         yield self.of("sums_scattered", "reduce_scatter", everywhere * hidden * NUMBER_BYTES * gathers, block, MOE)
         sends = apart & (layouts["exchange"] == ALL_TO_ALL)
         ep = np.maximum(layouts.ep, 1)
-        copies = ep * (1.0 - (1.0 - 1.0 / ep) ** moe.topk)  # GPUs that one token goes to, in the mean
-        sent = self.m / tp * copies * hidden * sends
+        drawn, apiece = np.arange(moe.topk), moe.experts / ep[..., None]
+        missed = np.clip((moe.experts - apiece - drawn) / (moe.experts - drawn), 0.0, 1.0)  # of different experts
+        copies = ep * (1.0 - np.prod(missed, axis=-1))  # GPUs that one token goes to, in the mean
+        sent = (self.prompt_m + self.decode_m / layouts["cp"]) / tp * copies * hidden * sends
         yield self.of("dispatch", "all_to_all", sent * travels, block, MOE)
         yield self.of("combine", "all_to_all", sent * NUMBER_BYTES, block, MOE)
-        yield self.of("tokens_back", "all_gather", np.where(apart & ~split, own, 0.0), groups("tp"), MOE)
+        decodes = self.decode_m > 0  # tokens that all cp GPUs hold
+        back = Groups(
+            np.where(decodes, replicas.inside, groups("tp").inside),
+            np.where(decodes, replicas.across, groups("tp").across),
+        )
+        yield self.of("tokens_back", "all_gather", np.where(apart, own, 0.0), back, MOE)
         if moe.shared_experts:
             yield self.of("shared_out", "reduce_scatter", np.where(apart, own, 0.0), groups("tp"), MOE)
