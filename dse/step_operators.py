@@ -19,6 +19,7 @@ from .content.model import GroupedAttention, LatentAttention, ModelConfig
 
 WIDE = "bf16"  # what stays wide in a model whose weights are narrow
 EVERY_LAYER, DENSE, MOE, ONCE = "every layer", "dense layers", "expert layers", "once a step"
+ATTENTION_PRODUCTS = ("qkv", "o", "qkv_a", "q_b", "kv_b")
 
 
 @dataclass(frozen=True)
@@ -31,12 +32,15 @@ class Types:
         experts_dtype: of routed experts where it differs (GPT-OSS); None: as `dtype`.
         kv_dtype: of the KV cache; None: as attention's.
         quantise_a: whether narrow GEMMs count the kernels that make their activations of bf16 ones.
+        attention_dtype: of the products beside attention where it differs (nvfp4 checkpoints of DeepSeek's models);
+            None: as `dtype`.
     """
 
     dtype: str = "bf16"
     experts_dtype: str | None = None
     kv_dtype: str | None = None
     quantise_a: bool = False
+    attention_dtype: str | None = None
 
     @property
     def wide(self) -> str:
@@ -187,7 +191,7 @@ class _Step:
     def attentions(self, layer: str, sizes: Mapping[str, Any], times: float, window: int = 0) -> Iterator[Operator]:
         choices = (("window", window),) if window else ()
         yield self.prefill_attention(layer, sizes, times, choices)
-        yield self.decode_attention(layer, sizes, times, choices)
+        yield self.decode_attention(layer, sizes, times, choices, window)
 
     def prefill_attention(self, layer: str, sizes: Mapping[str, Any], times: float, choices: tuple) -> Operator:
         """A GPU's queries are spread over the prompt so that all see as many keys in the mean: as of the last q of
@@ -198,8 +202,14 @@ class _Step:
         sizes = {"batch": self.work.prompts, "q_tokens": q_tokens, "kv_tokens": keys, **sizes}
         return Operator(layer, "attention", sizes, EVERY_LAYER, times, self.types.wide, choices)
 
-    def decode_attention(self, layer: str, sizes: Mapping[str, Any], times: float, choices: tuple) -> Operator:
-        keys = np.maximum(_ceil_div(self.work.context, self.cut.cp * self.cut.kv_split), self.work.queries)
+    def decode_attention(
+        self, layer: str, sizes: Mapping[str, Any], times: float, choices: tuple, window: int = 0
+    ) -> Operator:
+        """GPUs that share the keys of a sequence share those in its window alike."""
+        sharing, context = self.cut.cp * self.cut.kv_split, self.work.context
+        if window:
+            context = np.where(sharing > 1, np.minimum(context, window + self.work.queries - 1), context)
+        keys = np.maximum(_ceil_div(context, sharing), self.work.queries)
         sizes = {"batch": self.work.sequences, "q_tokens": self.work.queries, "kv_tokens": keys, **sizes}
         if self.types.kv_dtype:
             choices = (*choices, ("kv_dtype", self.types.kv_dtype))
@@ -211,7 +221,7 @@ class _Step:
             hidden = self.model.hidden // self.cut.hidden_split
             inter = ffn.inter // (self.cut.tp // self.cut.hidden_split)
             yield self.gemm("gate_up", DENSE, 2 * inter, hidden)
-            yield self.activation("activation", DENSE, inter)
+            yield self.activation("activation", DENSE, ffn.inter // self.cut.tp)
             yield self.gemm("down", DENSE, hidden, inter)
 
     def experts(self) -> Iterator[Operator]:
@@ -239,6 +249,8 @@ class _Step:
         self, layer: str, where: str, n: Any, k: Any, m: Any = None, batch: Any = 1, wide: bool = False
     ) -> Operator:
         dtype = self.types.wide if wide or layer.startswith("absorb") else self.types.dtype
+        if layer in ATTENTION_PRODUCTS:
+            dtype = self.types.attention_dtype or dtype
         quantised = self.types.quantise_a and DTYPE_BYTES[dtype] < WIDE_BYTES
         sizes = {"batch": batch, "m": self.m if m is None else m, "n": n, "k": k}
         return Operator(layer, "gemm", sizes, where, 1.0, dtype, (("quantise_a", True),) if quantised else ())
