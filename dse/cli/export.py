@@ -6,6 +6,8 @@
   dse export runs/gemm-... --to json | csv                 every field of the schedule, interval and reason
   dse export runs/gemm-... --to triton --distinct tile --count 10      ten different tiles, the best schedule of each
 
+  dse export runs/layouts --to vllm | sglang | trtllm | yaml | json    a layout of dse sweep sharding, ready to launch
+
 What the target cannot express is left out and counted; `dse rank FILE` reads what was written back to the same
 schedules. Where the best that the run kept are too few for --count, the front goes on, by latency. For more that the
 target can express, sweep with --preset triton (for TileLang add --axis launch=data_parallel:staged) or with --preset
@@ -23,9 +25,16 @@ from .options import positive
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
     parser.add_argument("run", metavar="RUN", help="folder of a sweep")
-    parser.add_argument("--to", required=True, help="triton, cutlass, tilelang, json or csv")
-    parser.add_argument("--what", default="top", help="top (default) or front")
-    parser.add_argument("--count", type=positive, metavar="K", help="the first K that can be expressed (default: all)")
+    parser.add_argument(
+        "--to",
+        required=True,
+        help="triton, cutlass, tilelang, json or csv; of layouts vllm, sglang, trtllm, yaml, json",
+    )
+    parser.add_argument("--what", default="top", help="top (default), of layouts best; or front")
+    parser.add_argument(
+        "--count", type=positive, metavar="K",
+        help="the first K that can be expressed (default: all; of layouts for a framework 1)",
+    )  # fmt: skip
     parser.add_argument(
         "--distinct", metavar="WORDS", help="of schedules that agree in these only the best: tile, or tile,stages, ..."
     )
@@ -37,10 +46,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Writes the export; exit code 1 where the target can express none of the schedules."""
     from ..export import export_run
     from ..runs import open_run
+    from ..studies.layouts.files import is_layout_run
     from .show import print_json
 
     if arguments.output == "-":
         arguments.output = None
+    if is_layout_run(arguments.run):
+        return _run_layouts(arguments)
     opened = open_run(arguments.run)
     exported = export_run(opened, arguments.to, arguments.what, arguments.count, arguments.distinct)
     if arguments.output:
@@ -48,6 +60,27 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         about = {"written": exported.written, "from_front": exported.from_front, "repeated": exported.repeated}
         about |= {"skipped": dict(exported.skipped), "file": arguments.output}
+        print_json(about if arguments.output else {**about, "text": exported.text})
+    elif not arguments.output:
+        sys.stdout.write(exported.text)
+    print(f"dse: {exported.summary}", file=sys.stderr)
+    return 0 if exported.written else 1
+
+
+def _run_layouts(arguments: argparse.Namespace) -> int:
+    """Exit code 1 where the target can express none of the layouts."""
+    from ..export.layouts.run import export_layouts
+    from ..studies.layouts.files import open_layouts
+    from .show import print_json
+
+    if arguments.distinct is not None:
+        raise UserError(f"--distinct {arguments.distinct} is of schedules; layouts are all different: leave it out")
+    what = "best" if arguments.what == "top" else arguments.what
+    exported = export_layouts(open_layouts(arguments.run), arguments.to, what, arguments.count)
+    if arguments.output:
+        write_export(arguments.output, exported.text)
+    if arguments.json:
+        about = {"written": exported.written, "refused": exported.refused, "file": arguments.output}
         print_json(about if arguments.output else {**about, "text": exported.text})
     elif not arguments.output:
         sys.stdout.write(exported.text)

@@ -21,7 +21,9 @@ def shown_row(result: "ServeResult", asked: str | None) -> int | None:
     """The row whose time is shown: the one asked for, else the one of the most tokens a second and GPU; None: none."""
     if asked == "none" or (asked is None and not len(result.runs)):
         return None
-    return int(asked) if asked is not None else int(result.runs["tokens_per_s_per_gpu"].idxmax())
+    if asked is not None:
+        return int(asked)
+    return int(result.table["tokens_per_s_per_gpu"].where(result.table["reason"] == "runs", -1.0).to_numpy().argmax())
 
 
 def result_text(result: "ServeResult", row: int | None) -> str:

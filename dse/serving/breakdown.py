@@ -19,7 +19,7 @@ KINDS = {
     "kernel": "kernels",
     "collective": "collectives",
     "launches": "waiting for launches: the host issues kernels more slowly than they run",
-    "hidden": "hidden: one half of the batch computes while the other communicates",
+    "hidden": "hidden: runs beside something else (two batches in turns, shared experts, kernels that start early)",
     "send": "sent from stage to stage",
     "host": "the host between steps (engine.step_s)",
 }

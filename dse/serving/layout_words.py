@@ -51,16 +51,17 @@ def read_values(name: str, given: Any) -> tuple[int, ...]:
     return tuple(dict.fromkeys(_value(name, part) for part in parts))
 
 
-def _value(name: str, part: Any) -> int:
-    if isinstance(part, str):
-        word = part.strip()
+def _value(name: str, given: Any) -> int:
+    part: Any = given
+    if isinstance(given, str):
+        word = given.strip()
         if name in NAMES and not word.isdecimal():
             if word not in NAMES[name]:
                 raise unknown(name, word, NAMES[name])
             return NAMES[name].index(word)
         part = int(word) if word.isascii() and word.isdecimal() and len(word) < 10 else word
-    elif isinstance(part, bool) and name in SWITCHES:
-        part = int(part)
+    elif isinstance(given, bool) and name in SWITCHES:
+        part = int(given)
     least = int(name not in FROM_ZERO)
     most = len(NAMES[name]) - 1 if name in NAMES else 1 if name in SWITCHES else LARGEST
     whole = not isinstance(part, (str, bool, float)) and hasattr(part, "__index__")

@@ -56,6 +56,7 @@ def service_facts(service: Service) -> dict[str, Any]:
         "checkpoint": checkpoint(service),
         "gpu": service.gpu.name,
         "gpu_hash": service.gpu.hash,
+        "memory_bytes": service.gpu["ddr_capacity_bytes"],
         "gpus": service.gpus,
         "gpus_per_node": service.node,
         "fabric": service.fabric.name,

@@ -65,7 +65,7 @@ def point_parts(result: LayoutResult, steps: StepModel) -> "pd.DataFrame":
 def named(front: "pd.DataFrame") -> list[tuple[str, str, dict[str, Any]]]:
     """(letter, layout in words, row) of the chosen layouts."""
     rows = chosen_rows(front)
-    records = front.iloc[rows].to_dict("records")
+    records: list[Any] = front.iloc[rows].to_dict("records")
     return [(letter, layout_text(row), row) for letter, row in zip(letters(rows).values(), records, strict=True)]
 
 

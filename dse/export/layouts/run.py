@@ -1,0 +1,97 @@
+"""A finished sweep of layouts, exported."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ...errors import unknown
+from .launch import Launch
+from .plain import json_text, layouts_as_dict, yaml_text
+from .sglang import launch_sglang
+from .trtllm import launch_trtllm
+from .vllm import launch_vllm
+
+if TYPE_CHECKING:
+    from ...studies.layouts.files import LayoutRun
+
+LAUNCHES: dict[str, Callable[[Launch], str]] = {
+    "vllm": launch_vllm,
+    "sglang": launch_sglang,
+    "trtllm": launch_trtllm,
+}
+TARGETS = ("yaml", "json", *LAUNCHES)
+TABLES = ("best", "front")
+
+
+@dataclass(frozen=True)
+class ExportedLayouts:
+    """What was made.
+
+    Attributes:
+        text: of the file.
+        written: layouts in it.
+        refused: what the target cannot express -> how many layouts were passed over for it.
+        summary: one line.
+    """
+
+    text: str
+    written: int
+    refused: dict[str, int]
+    summary: str
+
+
+def export_layouts(run: "LayoutRun", target: str, what: str = "best", count: int | None = None) -> ExportedLayouts:
+    """The first layouts that the target can express.
+
+    Args:
+        run: `dse.studies.layouts.files.open_layouts(folder)`.
+        target: one of `TARGETS`.
+        what: "best", by tokens a second and GPU, behind them for a framework those of the front; or "front", the
+            fastest for a user first.
+        count: how many; None: one for a framework, all for yaml and json.
+
+    Raises:
+        UserError: an unknown target or table.
+    """
+    if target not in TARGETS:
+        raise unknown("target of a sweep of layouts", target, TARGETS)
+    if what not in TABLES:
+        raise unknown("table", what, TABLES)
+    rows: list[Any] = (run.best if what == "best" else run.front).to_dict("records")
+    if target not in LAUNCHES:
+        chosen = rows[:count]
+        write = json_text if target == "json" else yaml_text
+        text = write(layouts_as_dict(run.summary, chosen))
+        return ExportedLayouts(text, len(chosen), {}, f"{len(chosen)} of {len(rows)} layouts as {target}")
+    if what == "best":
+        known = {row["index"] for row in rows}
+        by_rate = run.front.sort_values("tokens_per_s_per_gpu", ascending=False, kind="stable")
+        rows += [row for row in by_rate.to_dict("records") if row["index"] not in known]
+    return _launched(run, target, rows, 1 if count is None else count)
+
+
+def _launched(run: "LayoutRun", target: str, rows: list[Any], count: int) -> ExportedLayouts:
+    refused: Counter[str] = Counter()
+    parts: list[str] = []
+    passed = 0
+    for row in rows:
+        if len(parts) == count:
+            break
+        launch = Launch(run.summary, row)
+        text = LAUNCHES[target](launch)
+        if launch.refused:
+            passed += 1
+            refused.update(launch.refused)
+            continue
+        parts.append("\n".join([*launch.head(), text]))
+    what_if = [f"# what if: {change}" for change in run.summary["changes"]]
+    head = [f"# tilesweep, {run.summary['title']}", *what_if, f"# {run.summary['workload_text']}"]
+    said = f"{len(parts)} layout{'' if len(parts) == 1 else 's'} as {target}"
+    why = "; ".join(f"{text} ({number})" for text, number in refused.most_common())
+    said += f"; {passed} that it cannot express passed over: {why}" if passed else ""
+    if not parts:
+        fix = "; sweep with --preset plain, and --axis experts_tp=1 for vllm, for layouts that frameworks have"
+        said += fix if rows else "; no layout can run"
+    text = "\n\n".join(["\n".join(head), *parts]) + "\n" if parts else ""
+    return ExportedLayouts(text, len(parts), dict(refused.most_common()), said)

@@ -1,0 +1,55 @@
+"""Layouts as `sglang.launch_server` command lines. Options as in SGLang's documentation of its server arguments: its
+tensor parallel size counts all GPUs of a stage, of which attention data parallelism makes groups."""
+
+from .launch import Launch, command
+
+LACKS = {
+    "hidden_split": "weights are shared along one side of a product only",
+    "cp": "groups that hold the same weights and share a sequence's tokens, in prefill and decode",
+    "kv_split": "keys of the same heads on several GPUs in decode",
+    "sequence_parallel": "an all-reduce cannot be split around the norms; the layout with sequence_parallel=0 can be "
+    "launched",
+}
+
+
+def launch_sglang(launch: Launch) -> str:
+    """The command; "" where `launch.refused` says why not."""
+    launch.refuse_above_one(LACKS)
+    launch.refuse_order(("tp", "dp", "pp"))
+    pp, dp = launch["pp"], launch["dp"]
+    words = ["python", "-m", "sglang.launch_server", "--model-path", launch.facts["checkpoint"]]
+    words += ["--tp-size", launch["tp"] * dp]
+    words += ["--dp-size", dp, "--enable-dp-attention"] if dp > 1 else []
+    words += ["--ep-size", launch.ep] if launch.ep > 1 else []
+    if pp > 1:
+        words += ["--pp-size", pp, "--pp-max-micro-batch-size", launch["batch"] // (dp * launch["micro_batches"])]
+    words += ["--moe-a2a-backend", "deepep"] if launch["exchange"] else []
+    if launch["overlap"]:
+        words.append("--enable-two-batch-overlap")
+        if not launch.facts["experts"]:
+            launch.refused.append("two_batches: only of models with experts")
+    words += ["--max-running-requests", launch["batch"], "--context-length", launch.longest]
+    if launch["chunk"]:
+        words += ["--chunked-prefill-size", launch["chunk"] * dp, "--enable-mixed-chunk"]
+    else:
+        words += ["--chunked-prefill-size", -1]
+    words += ["--mem-fraction-static", f"{_static_share(launch):.2f}"]
+    words += launch.note_types("--quantization")
+    kv_dtype = launch.facts["types"]["kv_dtype"]
+    if kv_dtype == "fp8":
+        words += ["--kv-cache-dtype", "fp8_e4m3"]
+    elif kv_dtype and kv_dtype != "bf16":
+        launch.refused.append(f"KV cache in {kv_dtype}: fp8 or the type of the activations")
+    words += [] if launch.facts["graphs"] else ["--disable-cuda-graph"]
+    if launch.nodes > 1:
+        words += ["--nnodes", launch.nodes, "--node-rank", "RANK", "--dist-init-addr", "HEAD:PORT"]
+        launch.notes.append("on every node: RANK is its number, HEAD:PORT the address of node 0")
+    launch.note_workload("say how with --speculative-algorithm and --speculative-num-draft-tokens")
+    return "" if launch.refused else command(words)
+
+
+def _static_share(launch: Launch) -> float:
+    """Of the memory, what weights and cache may have."""
+    numbers, memory = launch.facts["engine_numbers"], launch.facts["memory_bytes"]
+    spared = numbers["reserved_bytes"] + launch.row["activation_bytes"]
+    return numbers["memory_share"] - spared / memory

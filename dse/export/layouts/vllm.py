@@ -1,0 +1,61 @@
+"""Layouts as `vllm serve` command lines. Options as in vLLM's documentation of its engine arguments; its expert
+parallel size is always tensor x data parallel size, and its ranks are numbered tensor, pipeline, data parallel."""
+
+from .launch import Launch, command
+
+LACKS = {
+    "hidden_split": "weights are shared along one side of a product only",
+    "cp": "groups that hold the same weights and share a sequence's tokens, in prefill and decode",
+    "sequence_parallel": "it is a compilation pass whose name differs between versions; the layout with "
+    "sequence_parallel=0 can be launched",
+}
+
+
+def launch_vllm(launch: Launch) -> str:
+    """The command; "" where `launch.refused` says why not."""
+    launch.refuse_above_one(LACKS)
+    launch.refuse_order(("tp", "pp", "dp"))
+    tp, pp, dp, block = launch["tp"], launch["pp"], launch["dp"], launch.block
+    words = ["vllm", "serve", launch.facts["checkpoint"], "--tensor-parallel-size", tp]
+    words += ["--pipeline-parallel-size", pp] if pp > 1 else []
+    words += ["--data-parallel-size", dp] if dp > 1 else []
+    if pp > 1 and launch["micro_batches"] != pp:
+        launch.refused.append(f"micro_batches = {launch['micro_batches']}: it keeps a batch in flight a stage, {pp}")
+    if launch.facts["experts"] and block > 1:
+        if launch["experts_tp"] == 1:
+            words.append("--enable-expert-parallel")
+        elif launch["experts_tp"] != block:
+            launch.refused.append(
+                f"experts_tp = {launch['experts_tp']}: experts are shared whole by all tp x dp GPUs (experts_tp=1) or "
+                f"by columns (experts_tp={block})"
+            )
+    if launch["exchange"]:
+        words += ["--all2all-backend", "deepep_low_latency"]
+        launch.notes.append("all_to_all needs DeepEP; deepep_high_throughput suits instances that prefill")
+    if launch["overlap"]:
+        if dp > 1 and launch["exchange"]:
+            words.append("--enable-dbo")
+        else:
+            launch.refused.append("two_batches: only with data and expert parallel and exchange=all_to_all")
+    words += ["--decode-context-parallel-size", launch["kv_split"]] if launch["kv_split"] > 1 else []
+    words += ["--max-num-seqs", launch["batch"] // dp, "--max-model-len", launch.longest]
+    words += ["--max-num-batched-tokens", launch.step_tokens]
+    words += [] if launch["chunk"] else ["--no-enable-chunked-prefill"]
+    words += ["--gpu-memory-utilization", f"{launch.facts['engine_numbers']['memory_share']:g}"]
+    words += _types(launch)
+    words += [] if launch.facts["graphs"] else ["--enforce-eager"]
+    if launch.nodes > 1:
+        words += ["--distributed-executor-backend", "ray"]
+        launch.notes.append(f"first start Ray on the {launch.nodes} nodes")
+    launch.note_workload("say how with --speculative-config, and num_speculative_tokens in it")
+    return "" if launch.refused else command(words)
+
+
+def _types(launch: Launch) -> list[str]:
+    words = launch.note_types("--quantization")
+    kv_dtype = launch.facts["types"]["kv_dtype"]
+    if kv_dtype == "fp8":
+        words += ["--kv-cache-dtype", "fp8"]
+    elif kv_dtype and kv_dtype != "bf16":
+        launch.refused.append(f"KV cache in {kv_dtype}: fp8 or the type of the activations")
+    return words
