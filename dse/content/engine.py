@@ -15,6 +15,9 @@ family = "wgmma"               # optional, as are dtypes and head_dims
 head_dims = [128]
 preset = "fa3_d128"            # optional: the sub-space of which the best is taken
 implementation = "fa3"         # optional: fitted numbers, where it has some of the GPU
+cache_dtypes = ["fp8"]         # optional, of decode attention: types of the cache it is for
+multiplies_cache = true        # optional: tensor cores multiply the cache's type, it is not widened
+instructions = "mma_sync"      # optional: the family it runs, where that is not the GPU's fastest
 """
 
 import os
@@ -37,9 +40,12 @@ from .toml import Problems, did_you_mean, read_toml
 FOLDER = "hardware/engines"
 RULES = ("nccl", "engine", "best")
 KEYS = ("title", "sources", "rule", "numbers", "kernel")
-ENTRY_KEYS = ("kernel", "family", "dtypes", "head_dims", "preset", "implementation")
+ENTRY_TEXTS = ("kernel", "family", "preset", "implementation", "instructions")
+ENTRY_LISTS = {"dtypes": str, "head_dims": int, "cache_dtypes": str}
+ENTRY_KEYS = (*ENTRY_TEXTS, *ENTRY_LISTS, "multiplies_cache")
 _LISTED = {str: "texts", int: "whole numbers"}
 _SECONDS, _COUNT = {"positive": False, "high": 10.0}, {"positive": False, "whole": True}
+_SWITCH = {"positive": False, "high": 1.0, "whole": True, "default": 0.0}
 NUMBERS = {
     field.name: field
     for field in (
@@ -50,6 +56,19 @@ NUMBERS = {
         Field("memory_share", "numbers", "1", "of the GPU's memory that the engine takes", high=1.0),
         Field("reserved_bytes", "numbers", "bytes", "of it, neither weights, cache nor activations", positive=False),
         Field("activation_tokens", "numbers", "tokens", "most tokens of a step on a GPU", whole=True),
+        Field("norm_in_all_reduce", "numbers", "1", "1: one kernel reduces over GPUs and normalises", **_SWITCH),
+        Field("quantise_kernels", "numbers", "1", "1: kernels of their own narrow the activations", **_SWITCH),
+        Field("gate_and_up_apart", "numbers", "1", "1: gate and up are two products, not one", **_SWITCH),
+        Field("shared_experts_beside", "numbers", "1", "1: shared experts run beside the routed ones", **_SWITCH),
+        Field(
+            "early_start_s",
+            "numbers",
+            "s",
+            "a kernel of a graph starts so long before its predecessor ends",
+            high=1e-5,
+            positive=False,
+            default=0.0,
+        ),
     )
 }
 
@@ -64,14 +83,26 @@ class KernelEntry:
     head_dims: tuple[int, ...] = ()
     preset: str = ""
     implementation: str = ""
+    cache_dtypes: tuple[str, ...] = ()
+    multiplies_cache: bool = False
+    instructions: str = ""
 
-    def suits(self, kernel: str, family: str, dtype: str, head_dim: int | None, gpu_names: tuple[str, ...]) -> bool:
+    def suits(
+        self,
+        kernel: str,
+        family: str,
+        dtype: str,
+        head_dim: int | None,
+        gpu_names: tuple[str, ...],
+        cache_dtype: str = "",
+    ) -> bool:
         """Whether it is for a problem, and its implementation has numbers of the GPU, or of one it builds on."""
         return (
             self.kernel == kernel
             and self.family in ("", family)
             and (not self.dtypes or dtype in self.dtypes)
             and (not self.head_dims or head_dim in self.head_dims)
+            and (not self.cache_dtypes or (cache_dtype or dtype) in self.cache_dtypes)
             and (not self.implementation or bool(set(gpu_names) & _gpus_of(kernel, self.implementation)))
         )
 
@@ -102,11 +133,17 @@ class Engine:
         return self.values[name].number
 
     def entry(
-        self, kernel: str, family: str, dtype: str, head_dim: int | None, gpu_names: tuple[str, ...]
+        self,
+        kernel: str,
+        family: str,
+        dtype: str,
+        head_dim: int | None,
+        gpu_names: tuple[str, ...],
+        cache_dtype: str = "",
     ) -> KernelEntry:
-        """What it runs for a problem."""
-        suiting = (entry for entry in self.kernels if entry.suits(kernel, family, dtype, head_dim, gpu_names))
-        return next(suiting, KernelEntry(kernel))
+        """What it runs for a problem; `cache_dtype` where it is not `dtype`."""
+        problem = (kernel, family, dtype, head_dim, gpu_names, cache_dtype)
+        return next((entry for entry in self.kernels if entry.suits(*problem)), KernelEntry(kernel))
 
 
 def list_engines() -> dict[str, Path]:
@@ -153,6 +190,9 @@ def _numbers(raw: Any, sources: dict[str, str], problems: Problems) -> dict[str,
             problems.add(f"numbers.{name}", f"unknown; known: {', '.join(NUMBERS)}{did_you_mean(name, NUMBERS)}")
     found: dict[str, Datum] = {}
     for name, field in NUMBERS.items():
+        if name not in raw and field.default is not None:
+            found[name] = Datum(field.default, field.unit, "assumed", "left out of the file: no such effect")
+            continue
         if name not in raw:
             problems.add(f"numbers.{name}", f"is missing: {field.allowed()}")
             continue
@@ -170,10 +210,12 @@ def _entry(table: Any, where: str, problems: Problems) -> KernelEntry:
     for key in table:
         if key not in ENTRY_KEYS:
             problems.add(f"{where}.{key}", f"unknown; known: {', '.join(ENTRY_KEYS)}{did_you_mean(key, ENTRY_KEYS)}")
-    for key in ("kernel", "family", "preset", "implementation"):
+    for key in ENTRY_TEXTS:
         if not isinstance(table.get(key, ""), str):
             problems.add(f"{where}.{key}", f"must be text, not {table[key]!r}")
-    for key, kind in (("dtypes", str), ("head_dims", int)):
+    if not isinstance(table.get("multiplies_cache", False), bool):
+        problems.add(f"{where}.multiplies_cache", f"must be true or false, not {table['multiplies_cache']!r}")
+    for key, kind in ENTRY_LISTS.items():
         listed = table.get(key, [])
         if not isinstance(listed, list) or not all(type(entry) is kind for entry in listed):
             problems.add(f"{where}.{key}", f"must be a list of {_LISTED[kind]}, not {listed!r}")
@@ -181,11 +223,12 @@ def _entry(table: Any, where: str, problems: Problems) -> KernelEntry:
         problems.add(f"{where}.kernel", "is missing: the kernel's name")
     if len(problems.lines) > before:
         return KernelEntry("")
-    dtypes = table.get("dtypes", [])
     for key, names, known in (
         ("kernel", [table["kernel"]], space_kernels()),
         ("family", [table["family"]] if table.get("family") else [], FAMILIES),
-        ("dtypes", dtypes, DTYPE_BYTES),
+        ("instructions", [table["instructions"]] if table.get("instructions") else [], FAMILIES),
+        ("dtypes", table.get("dtypes", []), DTYPE_BYTES),
+        ("cache_dtypes", table.get("cache_dtypes", []), DTYPE_BYTES),
     ):
         for name in names:
             if name not in known:
@@ -196,14 +239,9 @@ def _entry(table: Any, where: str, problems: Problems) -> KernelEntry:
             read_implementation(table["kernel"], table["implementation"])
         except UserError as error:
             problems.add(f"{where}.implementation", str(error))
-    return KernelEntry(
-        table["kernel"],
-        table.get("family", ""),
-        tuple(dtypes),
-        tuple(table.get("head_dims", ())),
-        table.get("preset", ""),
-        table.get("implementation", ""),
-    )
+    lists = {key: tuple(table.get(key, ())) for key in ENTRY_LISTS}
+    texts = {key: table.get(key, "") for key in ENTRY_TEXTS}
+    return KernelEntry(**texts, **lists, multiplies_cache=table.get("multiplies_cache", False))
 
 
 @lru_cache(maxsize=64)

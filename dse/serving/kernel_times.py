@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..content.engine import Engine
+from ..content.engine import Engine, KernelEntry
 from ..content.gpu import GpuFile
 from ..content.space import load_space
 from ..fitting import fitting
@@ -90,9 +90,8 @@ class KernelTimes:
         wanted = [key for key in (dict.fromkeys(keys) if self.once else keys) if all(key) and key not in known]
         latency: list[float] = []
         if wanted:
-            first = self._question(kind, dict(zip(names, wanted[0], strict=True)))
+            first, preset = self._question(kind, dict(zip(names, wanted[0], strict=True)))
             problems = [replace(first.problem, **dict(zip(names, key, strict=True))).checked() for key in wanted]
-            preset = self._entry(kind, first.family).preset or None
             space = load_space(kind.kernel, first.family, first.problem.dtype, preset)
             schedules = fitting(space, problems, [first.bound])
             tuned = tune(schedules, [(problem, first.bound) for problem in problems], progress)
@@ -106,16 +105,23 @@ class KernelTimes:
         known |= dict(zip(wanted, latency, strict=True))
         return np.array([known.get(key, 0.0) for key in keys])
 
-    def _question(self, kind: _Kind, sizes: Mapping[str, int]) -> Question:
+    def _question(self, kind: _Kind, sizes: Mapping[str, int]) -> tuple[Question, str | None]:
+        """(a problem of a kind as the engine runs it, the preset of its kernels)."""
         problem = get_kernel(kind.kernel).problem(**sizes, dtype=kind.dtype, **dict(kind.choices))
         plain = ask(problem, gpu=self.gpu, clock=self.clock)
         entry = self._entry(kind, plain.family)
-        if not entry.implementation:
-            return plain
-        return ask(replace(problem, implementation=entry.implementation), gpu=self.gpu, clock=self.clock)
+        changes = {"implementation": entry.implementation} if entry.implementation else {}
+        if entry.multiplies_cache and problem.kv_dtype:
+            changes["dtype"] = problem.kv_dtype
+        if not changes and not entry.instructions:
+            return plain, entry.preset or None
+        family = entry.instructions or None
+        asked = ask(replace(problem, **changes), gpu=self.gpu, clock=self.clock, family=family)
+        return asked, entry.preset or None
 
-    def _entry(self, kind: _Kind, family: str) -> Any:
-        return self.engine.entry(kind.kernel, family, kind.dtype, kind.head_dim, (self.gpu.name, *self.gpu.bases))
+    def _entry(self, kind: _Kind, family: str) -> KernelEntry:
+        names, cache_dtype = (self.gpu.name, *self.gpu.bases), dict(kind.choices).get("kv_dtype", "")
+        return self.engine.entry(kind.kernel, family, kind.dtype, kind.head_dim, names, cache_dtype)
 
 
 def _kind(operator: Operator) -> _Kind:

@@ -51,6 +51,7 @@ def memory_of(
     stages = Stages.of(model, layouts["pp"])
     at, tp = model.attention, layouts["tp"]
     narrow, wide = _weight_bytes(types.dtype), DTYPE_BYTES[types.wide]
+    attention = _weight_bytes(types.attention_dtype or types.dtype)
     hidden = model.hidden
     if isinstance(at, GroupedAttention):
         own = hidden * at.head_dim * (2 * at.heads / tp + 2 * np.maximum(at.kv_heads / tp, 1))
@@ -58,13 +59,13 @@ def memory_of(
         kv_numbers = 2 * np.maximum(at.kv_heads / sharing, 1) * at.head_dim
         windowed = at.windowed_layers / model.layers
         widest = (at.heads / tp + 2 * np.maximum(at.kv_heads / tp, 1)) * at.head_dim
-        attention_bytes = own * narrow
+        attention_bytes = own * attention
     else:
         own = hidden * (at.q_rank + at.kv_rank + at.rope_dim) + at.heads / tp * (
             at.q_rank * (at.nope_dim + at.rope_dim) + at.v_dim * hidden
         )
         absorbed = at.heads / tp * at.kv_rank * (at.nope_dim + at.v_dim)
-        attention_bytes = own * narrow + absorbed * (narrow + wide)  # in either form: kv_b, and absorbed
+        attention_bytes = own * attention + absorbed * (attention + wide)  # in either form: kv_b, and absorbed
         kv_numbers, windowed = at.kv_rank + at.rope_dim, 0.0
         widest = at.heads / tp * (at.nope_dim + at.rope_dim) * 2.0
     dense_bytes = 3 * hidden * model.ffn.inter / tp * narrow if model.ffn else 0.0

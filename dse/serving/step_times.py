@@ -11,6 +11,7 @@ from ..content.model import ModelConfig
 from ..progress import Progress
 from ..step_operators import DENSE, EVERY_LAYER, MOE, ONCE, Operator, Types, Work, step_operators
 from .collective_times import CollectiveTimes, Exchange
+from .engine_effects import engine_operators, engine_types, hidden_s
 from .exchanges import SEND, step_exchanges
 from .kernel_times import KernelTimes
 from .layouts import Layouts
@@ -80,7 +81,9 @@ class StepModel:
         launched = _by_place(operators, [np.asarray(one > 0, float) for one in seconds], count)
         for place, number in _by_place(exchanges, [np.asarray(one > 0, float) for one in sent], count).items():
             launched[place] = launched[place] + number
-        pace_s = np.where(self._replayed(work), 0.0, self.kernels.gpu["host_launch_overhead_s"])
+        replayed = self._replayed(work)
+        computing[MOE] = computing[MOE] - np.where(replayed, hidden_s(operators, seconds, self.engine), 0.0)
+        pace_s = np.where(replayed, -self.engine["early_start_s"], self.kernels.gpu["host_launch_overhead_s"])
         shown = {
             place: self._shown(computing[place], sending[place], launched[place], pace_s, halves) for place in PLACES
         }
@@ -104,9 +107,13 @@ class StepModel:
     def parts(self, work: Work, layouts: Layouts) -> tuple[Work, list[Operator], list[Exchange]]:
         """What `times` prices: the work of one half where two take turns (else all of it), and its kernels and
         collectives."""
-        work = _halved(work, layouts.halves)
-        operators = step_operators(self.model, self.types, work, layouts.cut())
-        return work, operators, step_exchanges(self.model, self.types, work, layouts)
+        work, types = _halved(work, layouts.halves), engine_types(self.types, self.engine)
+        operators = step_operators(self.model, types, work, layouts.cut())
+        return (
+            work,
+            engine_operators(operators, layouts, self.engine),
+            step_exchanges(self.model, types, work, layouts),
+        )
 
     def _replayed(self, work: Work) -> Any:
         """Where a graph is replayed: decode alone, with no more tokens than graphs are captured for."""
@@ -115,9 +122,10 @@ class StepModel:
 
     def _shown(self, computing: Any, sending: Any, launched: Any, pace_s: Any, halves: np.ndarray) -> Any:
         """Seconds of one layer, or of what comes once: kernels and collectives in order, or the longer of both where
-        two halves take turns; at least the host's launches."""
+        two halves take turns; at least the host's launches. A negative pace: kernels start early by so much."""
         turns = np.where(halves > 1, 2.0 * np.maximum(computing, sending), computing + sending)
-        return np.maximum(turns, launched * halves * pace_s)
+        early = np.maximum(turns + launched * halves * np.minimum(pace_s, 0.0), 0.0)
+        return np.maximum(early, launched * halves * pace_s)
 
     def _listed(self, parts: Any, seconds: list[np.ndarray], halves: np.ndarray, name: str) -> dict[str, np.ndarray]:
         layers = {

@@ -21,8 +21,9 @@ from ..step_operators import Types, Work
 from .serving_figures import MXFP4, ServingFigure
 
 ENGINES = (  # (how the software begins, engine file)
+    ("SGLang of", "sglang_deepep"),
     ("SGLang", "sglang"),
-    ("DeepSeek", "sglang"),
+    ("DeepSeek", "sglang_deepep"),
     ("TensorRT-LLM 0.9", "trtllm_0_9"),
     ("TensorRT-LLM or", "trtllm"),
     ("TensorRT-LLM", "trtllm"),
