@@ -41,8 +41,9 @@ def memory_of(
     """Memory of the fullest stage.
 
     Weights: what `dse.step_operators` multiplies by, cut likewise, and the embedding; narrow ones with their scales.
-    KV cache: of all sequences of the batch at their full length, windowed layers at most their window. Activations: of
-    one layer, in 16 bit: the tokens of a step in and out, its widest product, and logits in 32 bit.
+    KV cache: of all sequences of the batch at their full length, windowed layers (of which every stage has its share)
+    at most their window. Activations: of one layer, in 16 bit: the tokens of a step in and out, its widest product, and
+    logits in 32 bit. Latent attention's key and value projections count twice, for prompts and absorbed.
 
     Args:
         tokens_a_sequence: keys a sequence at its end.
@@ -67,7 +68,7 @@ def memory_of(
         absorbed = at.heads / tp * at.kv_rank * (at.nope_dim + at.v_dim)
         attention_bytes = own * attention + absorbed * (attention + wide)  # in either form: kv_b, and absorbed
         kv_numbers, windowed = at.kv_rank + at.rope_dim, 0.0
-        widest = at.heads / tp * (at.nope_dim + at.rope_dim) * 2.0
+        widest = at.heads / tp * max(at.nope_dim + at.rope_dim, at.nope_dim + at.v_dim, at.kv_rank)
     dense_bytes = 3 * hidden * model.ffn.inter / tp * narrow if model.ffn else 0.0
     moe_bytes = 0.0
     if model.ffn:
@@ -78,7 +79,8 @@ def memory_of(
         shared = 3 * hidden * moe.inter * moe.shared_experts / tp
         moe_bytes = routed * _weight_bytes(types.experts_dtype or types.dtype) + shared * narrow
         moe_bytes = moe_bytes + hidden * moe.experts * wide
-        widest = np.maximum(widest, moe.topk * (2 * moe.inter + hidden) * layouts["dp"] / layouts.ep)
+        rows = moe.topk * layouts["experts_tp"] / tp  # of this GPU's experts, a token of a step
+        widest = np.maximum(widest, rows * (2 * moe.inter / layouts["experts_tp"] + hidden))
     table_bytes = model.vocabulary * hidden / tp * wide
     weights = stages.most(attention_bytes, dense_bytes, moe_bytes, table_bytes, table_bytes)
     sequences = layouts["batch"] / layouts["dp"]
