@@ -75,6 +75,8 @@ FILES: dict[str, str] = {  # kernel -> the file of this folder that holds it
     "ring_attention": "spread_attention",
     "grouped_gemm": "grouped_gemm",
     "moe": "moe",
+    "moe_dispatch": "moe_exchange",
+    "moe_combine": "moe_exchange",
     "elementwise": "rows",
     "reduction": "rows",
     "softmax": "rows",

@@ -79,7 +79,7 @@ class Prediction:
     how: str
 
 
-Predictor: TypeAlias = Callable[[Sequence[Figure]], list[Prediction]]
+Predictor: TypeAlias = Callable[[Sequence[Figure]], Sequence[Prediction | None]]
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,8 @@ def figures(kernels: Iterable[str] = (), exact: bool | None = None) -> list[Figu
 
 
 def fused_rows(kernels: Iterable[str] = (), exact: bool | None = True) -> list[FusedRow]:
-    """Predictions beside the figures of those kernels that have a predictor.
+    """Predictions beside the figures of those kernels that have a predictor. A predictor gives None for a figure that a
+    number of the model comes from.
 
     Args:
         kernels, exact: as `figures` takes them.
@@ -135,7 +136,7 @@ def fused_rows(kernels: Iterable[str] = (), exact: bool | None = True) -> list[F
     for kernel in dict.fromkeys(figure.kernel for figure in asked):
         own = [figure for figure in asked if figure.kernel == kernel]
         predict: Predictor = attribute(PREDICTORS[kernel])
-        found += [_row(figure, made) for figure, made in zip(own, predict(own), strict=True)]
+        found += [_row(figure, made) for figure, made in zip(own, predict(own), strict=True) if made is not None]
     return found
 
 

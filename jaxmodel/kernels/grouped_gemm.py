@@ -109,6 +109,8 @@ def grouped_parts(problem: GroupedGemm, schedule: GroupedGemmSchedule, gpu: Gpu)
         ddr_read_bytes=read,
         ddr_write_bytes=written,
         joules=dynamic_joules(tensor_flop, smem_bytes, l2_bytes, read + written, gpu),
+        tiles=cut.tiles,
+        slots=slots,
         waves=cut.tiles / slots,
         resident=resident,
         limiter=limiter,

@@ -28,6 +28,8 @@ class GroupedParts:
     ddr_read_bytes: Array
     ddr_write_bytes: Array
     joules: Array  # dynamic, at boost clock
+    tiles: Array  # CTAs' worth
+    slots: Array  # CTAs at once
     waves: Array
     resident: Array
     limiter: Array
