@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles import chunk_pipeline
+from oracles import chunk_pipeline, flat_ring
 from oracles import collective_messages as played
 
 from jaxmodel.network import Level, NestedCost, Protocol, nested_cost, nested_ways
+from jaxmodel.network.flat_ring import chain_seconds, ring_seconds
 from jaxmodel.network.pipeline import chunks_seconds
 from jaxmodel.network.steps import switch_all_reduce, switch_part
 

@@ -8,6 +8,7 @@ all peers at once. "best" adds those that scatter inside nodes, work between the
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import jax
 import jax.numpy as jnp
 
 from ..types import Array, Floats
@@ -90,11 +91,10 @@ def _rings(passes: int) -> Pricing:
 
 
 def _chains(way: NestedWay, bytes_: Floats, gpus: Floats, nodes: Floats, inner: Level, outer: Level) -> Priced:
-    rows = []
-    for chunks in CHUNKS:
-        links = _links(way, bytes_ / chunks, gpus, nodes, inner, outer)
-        rows.append(chain_seconds(chunks, gpus, nodes, *links))
-    return Priced(jnp.stack(jnp.broadcast_arrays(*rows)), bytes_ / gpus, True)
+    def of_chunks(chunks: Floats) -> Floats:
+        return chain_seconds(chunks, gpus, nodes, *_links(way, bytes_ / chunks, gpus, nodes, inner, outer))
+
+    return Priced(jax.vmap(of_chunks)(jnp.asarray(CHUNKS)), bytes_ / gpus, True)
 
 
 def _links(
