@@ -142,6 +142,8 @@ def _launch_hits(streaming: Bools, arguments: tuple[Any, ...], sigma_steps: Floa
     by candidate either way.
     """
     plain = l2_hits(*arguments, drift_sigma_steps=sigma_steps)
+    if streaming is False:  # a kernel that never streams traces nothing of it
+        return plain
     leaves = jax.tree.leaves((arguments, sigma_steps))
     shape = jnp.broadcast_shapes(jnp.shape(streaming), *(jnp.shape(leaf) for leaf in leaves))
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from .._exact import ceil_div_by_reciprocal, floor_div_by_reciprocal
 from ..types import Floats
 
-LEVELS = 8
+LEVELS = 6
 
 
 def staircase_maximum(
@@ -33,26 +33,23 @@ def staircase_maximum(
     Returns:
         the maximum, of the unit of `slope` and `tread`.
     """
-    risen = jnp.zeros(jnp.broadcast_shapes(*(jnp.shape(a) for a in (count, slope, tread, step, offset, width))))
-    best = risen
-    going = jnp.asarray(True)
+    below = floor_div_by_reciprocal(offset, width)
+    offset = offset - below * width
+    risen, best, going = tread * below, None, True
     for level in range(levels):
         whole = floor_div_by_reciprocal(step, width)
-        below = floor_div_by_reciprocal(offset, width)
-        step, offset = step - whole * width, offset - below * width
+        step = step - whole * width
         slope = slope - whole * tread
-        risen = risen + tread * below
         last = count - 1.0
         top = floor_div_by_reciprocal(step * last + offset, width)
-        ends = jnp.maximum(risen, risen + tread * top - slope * last)
-        best = ends if level == 0 else jnp.where(going, jnp.maximum(best, ends), best)
+        ends = risen + jnp.maximum(tread * top - slope * last, 0.0)
+        best = ends if best is None else jnp.where(going, jnp.maximum(best, ends), best)
         if level == levels - 1:
             break
-        going = going & (slope > 0) & (top >= 1)
-        narrow = jnp.where(going, step, 1.0)
-        reach = width * top - offset
-        first = ceil_div_by_reciprocal(jnp.where(going, reach, 0.0), narrow)  # the smallest x of the largest height
+        going = going & (slope > 0) & (top >= 1)  # where it is not, what follows is finite and not used
+        reach, step = width * top - offset, jnp.maximum(step, 1.0)
+        first = ceil_div_by_reciprocal(reach, step)  # the smallest x of the largest height
         risen = risen + tread * top - slope * first
-        count, slope, tread = jnp.where(going, top, 1.0), jnp.where(going, tread, 0.0), jnp.where(going, slope, 0.0)
-        step, offset, width = width, first * narrow - jnp.where(going, reach, 0.0), narrow
+        count, slope, tread = top, tread, slope
+        step, offset, width = width, first * step - reach, step
     return best
