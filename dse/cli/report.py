@@ -12,14 +12,18 @@ number of the machine with its source, how far to trust the predictions, and how
 
 import argparse
 import sys
+from typing import TYPE_CHECKING
 
 from ..errors import UserError
 from .options import add_output, progress_of
 
+if TYPE_CHECKING:
+    from ..report.report import Report
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
-    parser.add_argument("run", metavar="RUN", help="folder of a sweep")
+    parser.add_argument("run", metavar="RUN", help="folder of a sweep, of schedules or of layouts (dse sweep sharding)")
     parser.add_argument(
         "-o", "--output", metavar="FILE.html", help="the page (default: report.html in the run's folder)"
     )
@@ -36,20 +40,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Writes the report and says where it is."""
     from ..report import make_report
+    from ..studies.layouts.files import is_layout_run
     from .show import print_json
 
     if arguments.output == "-":
         raise UserError(
             "-o - is not allowed: the page is a file, give its name, or leave -o out for report.html in RUN"
         )
-    made = make_report(
-        arguments.run,
-        arguments.output,
-        figures=arguments.figures,
-        trace_file=arguments.trace,
-        what_if=arguments.what_if,
-        progress=progress_of(arguments, silent=arguments.json),
-    )
+    if is_layout_run(arguments.run):
+        made = _of_layouts(arguments)
+    else:
+        made = make_report(
+            arguments.run,
+            arguments.output,
+            figures=arguments.figures,
+            trace_file=arguments.trace,
+            what_if=arguments.what_if,
+            progress=progress_of(arguments, silent=arguments.json),
+        )
     if arguments.json:
         print_json(
             {
@@ -69,3 +77,17 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"trace {made.trace}: open it in Perfetto or chrome://tracing")
     sys.stdout.flush()
     return 0
+
+
+def _of_layouts(arguments: argparse.Namespace) -> "Report":
+    from ..report.layouts.report import make_layout_report
+    from ..studies.layouts.files import open_layouts
+
+    if arguments.trace:
+        raise UserError(f"--trace {arguments.trace}: a sweep of layouts has no timeline of one SM; leave --trace out")
+    if arguments.what_if != "auto":
+        raise UserError(
+            f"--what-if {arguments.what_if}: what-ifs of layouts are sweeps of their own, dse sweep sharding --set "
+            "fabric.link=2x, or dse study faster_links"
+        )
+    return make_layout_report(open_layouts(arguments.run), arguments.output, arguments.figures)

@@ -83,11 +83,11 @@ def make_report(
         raise UserError(f"no schedule of {opened.path} can run: there is nothing to trace; leave --trace out")
     sections = make_sections(facts, line, what_if, progress)
     target = home_expanded(output) if output is not None else opened.path / PAGE_FILE
-    _write(target, page(facts.title, sections), "-o")
-    made = _figures(sections, home_expanded(figures)) if figures is not None else ()
+    write_page(target, page(facts.title, sections), "-o")
+    made = save_figures(sections, home_expanded(figures)) if figures is not None else ()
     traced = home_expanded(trace_file) if trace_file is not None else None
     if traced is not None and line is not None:
-        _write(traced, trace_text(trace(line, _about(facts))), "--trace")
+        write_page(traced, trace_text(trace(line, _about(facts))), "--trace")
     return Report(target, made, traced, facts.title, sections)
 
 
@@ -109,7 +109,12 @@ def _about(facts: RunFacts) -> dict[str, str]:
     return {"title": facts.title, "schedule": format_schedule(facts.best.schedule), "run": facts.run.path.name}
 
 
-def _figures(sections: tuple[Section, ...], folder: Path) -> tuple[Path, ...]:
+def save_figures(sections: tuple[Section, ...], folder: Path) -> tuple[Path, ...]:
+    """Every figure as PNG and SVG; makes the folder.
+
+    Raises:
+        UserError: it cannot be made, or a file cannot be written.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -117,7 +122,12 @@ def _figures(sections: tuple[Section, ...], folder: Path) -> tuple[Path, ...]:
     return tuple(path for figure in figures_of(sections) for path in save_figure(figure, folder))
 
 
-def _write(path: Path, text: str, option: str) -> None:
+def write_page(path: Path, text: str, option: str) -> None:
+    """Writes a file that the option names.
+
+    Raises:
+        UserError: it cannot be written.
+    """
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:

@@ -1,6 +1,7 @@
 """Layouts in words: `tp=8 pp=2 batch=64`, and degrees read from what users write."""
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 from ..errors import UserError, unknown
@@ -64,8 +65,8 @@ def _value(name: str, given: Any) -> int:
         part = int(given)
     least = int(name not in FROM_ZERO)
     most = len(NAMES[name]) - 1 if name in NAMES else 1 if name in SWITCHES else LARGEST
-    whole = not isinstance(part, (str, bool, float)) and hasattr(part, "__index__")
-    if not whole or not least <= part <= most:
+    whole = isinstance(part, Integral) and not isinstance(part, bool)
+    if not whole or not least <= int(part) <= most:
         allowed = f"one of {', '.join(NAMES[name])}" if name in NAMES else f"a whole number from {least} to {most}"
         raise UserError(f"{name} = {part!r} is not allowed: {allowed}")
     return int(part)
