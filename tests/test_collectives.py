@@ -327,7 +327,11 @@ def test_bases_that_cannot_be(tmp_path) -> None:
 
 
 def test_fabrics_are_listed_and_shown(capsys) -> None:
-    assert {row["name"] for row in json_answer(capsys, "fabrics")} == set(list_fabrics())
+    listed = {row["name"]: row for row in json_answer(capsys, "fabrics")}
+    assert set(listed) == set(list_fabrics())
+    assert (listed["nvlink4_x8"]["sms"]["simple"], listed["nvlink4_x8"]["sms"]["multicast"]) == (24, 16)
+    _, out, _ = answer(capsys, "fabrics")
+    assert out.splitlines()[0].endswith("SMs")
     _, out, _ = answer(capsys, "fabrics", "nvlink4_x8")
     assert "multicast.bytes_per_s" in out
     assert json_answer(capsys, "fabrics", "nvlink4_x8")["levels"][0]["values"]["level"]["ranks_max"]["value"] == 8

@@ -1,10 +1,11 @@
 """The fabrics that are known: what joins GPUs, one level a file; levels are joined by "+".
 
-dse fabrics                 a line a level
+dse fabrics                 a line a level; SMs that its protocols' kernels take
 dse fabrics nvlink4_x8      its numbers, their kinds and sources
 """
 
 import argparse
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
             "fabric": row["title"],
             "GPUs": str(row["ranks_max"]),
             "link GB/s": f"{row['link_bytes_per_s'] / 1e9:g}",
+            "SMs": _span(row["sms"].values()),
         }
         for row in rows
     ]
@@ -56,10 +58,17 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _span(numbers: Iterable[float]) -> str:
+    """Least and most of the SMs that protocols take."""
+    known = sorted({number for number in numbers if number})
+    return "-" if not known else "-".join(f"{number:g}" for number in dict.fromkeys((known[0], known[-1])))
+
+
 def _row(level: "FabricLevel") -> dict[str, Any]:
     return {
         "name": level.name,
         "title": level.title,
         "ranks_max": int(level["ranks_max"]),
         "link_bytes_per_s": level["link_bytes_per_s"],
+        "sms": {table: level[f"{table}.sms"] for table in level.values if table != "level"},
     }
