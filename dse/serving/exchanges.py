@@ -20,6 +20,16 @@ def step_exchanges(model: ModelConfig, types: Types, work: Work, layouts: Layout
     return list(_Exchanges(model, types, work, layouts).all())
 
 
+def forwarded(exchanges: list[Exchange], sent: list[np.ndarray]) -> list[np.ndarray]:
+    """Seconds, where what nodes pass on inside runs while other tokens cross the network: of both the longer counts."""
+    known = {exchange.part: one for exchange, one in zip(exchanges, sent, strict=True)}
+    found = []
+    for exchange, one in zip(exchanges, sent, strict=True):
+        crossing = known.get(exchange.part.replace("_inside", "_to_nodes")) if "_inside" in exchange.part else None
+        found.append(one if crossing is None else np.maximum(one - crossing, 0.0))
+    return found
+
+
 @dataclass(frozen=True)
 class _Exchanges:
     model: ModelConfig
@@ -125,7 +135,9 @@ class _Exchanges:
         yield self.of("tokens_to_heads", "all_to_all", back, inside, EVERY_LAYER)
 
     def experts(self) -> Iterator[Exchange]:
-        """Tokens to experts and back. Where every GPU of the block holds all tokens, only sums are reduced."""
+        """Tokens to experts and back. Where every GPU of the block holds all tokens, only sums are reduced. Prompts'
+        tokens cross the network once a node and are sent on inside it (DeepSeek-V3, arXiv 2412.19437, section 3.2.2);
+        decoded ones go to each GPU at once, for latency."""
         moe, layouts, hidden = self.model.moe, self.layouts, self.model.hidden
         assert moe is not None
         tp, groups = layouts["tp"], layouts.groups
@@ -149,9 +161,18 @@ class _Exchanges:
         drawn, apiece = np.arange(moe.topk), moe.experts / ep[..., None]
         missed = np.clip((moe.experts - apiece - drawn) / (moe.experts - drawn), 0.0, 1.0)  # of different experts
         copies = ep * (1.0 - np.prod(missed, axis=-1))  # GPUs that one token goes to, in the mean
-        sent = (self.prompt_m + self.decode_m / layouts["cp"]) / tp * copies * hidden * sends
-        yield self.of("dispatch", "all_to_all", sent * travels, block, MOE)
-        yield self.of("combine", "all_to_all", sent * NUMBER_BYTES, block, MOE)
+        own_tokens = (self.prompt_m + self.decode_m / layouts["cp"]) / tp * hidden * sends
+        forwards = prefills & (block.across > 1)  # one copy a node over the network, the others inside
+        per_node = moe.experts / block.across[..., None]
+        missed = np.clip((moe.experts - per_node - drawn) / (moe.experts - drawn), 0.0, 1.0)
+        nodes = block.across * (1.0 - np.prod(missed, axis=-1))  # nodes that one token goes to, in the mean
+        alone, one = Groups(block.inside * 0 + 1, block.across), block.across * 0 + 1
+        inside = Groups(block.inside, one)
+        for part, size in (("dispatch", travels), ("combine", NUMBER_BYTES)):
+            sent = own_tokens * size
+            yield self.of(part, "all_to_all", np.where(forwards, 0.0, sent * copies), block, MOE)
+            yield self.of(f"{part}_to_nodes", "all_to_all", np.where(forwards, sent * nodes, 0.0), alone, MOE)
+            yield self.of(f"{part}_inside", "all_to_all", np.where(forwards, sent * copies, 0.0), inside, MOE)
         decodes = self.decode_m > 0  # tokens that all cp GPUs hold
         back = Groups(
             np.where(decodes, replicas.inside, groups("tp").inside),

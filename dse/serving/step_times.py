@@ -12,7 +12,7 @@ from ..progress import Progress
 from ..step_operators import DENSE, EVERY_LAYER, MOE, ONCE, Operator, Types, Work, step_operators
 from .collective_times import CollectiveTimes, Exchange
 from .engine_effects import engine_operators, engine_types, hidden_s
-from .exchanges import SEND, step_exchanges
+from .exchanges import SEND, forwarded, step_exchanges
 from .kernel_times import KernelTimes
 from .layouts import Layouts
 from .stages import Stages
@@ -75,7 +75,7 @@ class StepModel:
         halves, count = layouts.halves, len(layouts)
         work, operators, exchanges = self.parts(work, layouts)
         seconds = self.kernels.seconds(operators, count, progress)
-        sent = self.collectives.seconds(exchanges, count)
+        sent = forwarded(exchanges, self.collectives.seconds(exchanges, count))
         computing = _by_place(operators, seconds, count)
         sending = _by_place(exchanges, sent, count)
         launched = _by_place(operators, [np.asarray(one > 0, float) for one in seconds], count)

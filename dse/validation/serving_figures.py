@@ -14,6 +14,7 @@ PHASES = ("decode", "prefill", "mixed")
 COMPARABLE = ("yes", "max-throughput", "unsure", "calibration")
 RATES = ("output_tokens_per_s", "output_tokens_per_s_per_gpu", "input_tokens_per_s")
 UNITS = (*RATES, "tpot_s", "ttft_s")
+ROUTINGS = ("uniform", "balanced")
 EXCHANGES, OVERLAPS = ("all_gather", "all_to_all"), ("none", "two_batches")
 MXFP4 = "mxfp4"  # 4-bit numbers in blocks of 32: what a machine without such a unit multiplies is up to its kernels
 _KEYS = ("sources", "figure")
@@ -25,8 +26,9 @@ _WORDS = {
     "comparable": COMPARABLE,
     "exchange": EXCHANGES,
     "overlap": OVERLAPS,
+    "routing": ROUTINGS,
 }
-_LEAST = {"batch": 0, "input_tokens": 0, "output_tokens": 0, "speculative": 0, "vocabulary": 0}
+_LEAST = {"experts": 0, "batch": 0, "input_tokens": 0, "output_tokens": 0, "speculative": 0, "vocabulary": 0}
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,8 @@ class ServingFigure:
         acceptance: tokens that a step with drafts yields.
         vocabulary: where it is not the model file's; 0: it is.
         exchange, overlap: of tokens and experts, where the source says it.
+        routing: of tokens to experts, "uniform" or "balanced".
+        experts: where some of the model's stand twice; 0: they do not.
         fabric: where it is not the usual one of the GPU.
         link: factor on the rate of links inside a node (H800), e.g. "0.444x".
         notes: in words.
@@ -78,6 +82,8 @@ class ServingFigure:
     vocabulary: int = 0
     exchange: str = "all_gather"
     overlap: str = "none"
+    routing: str = "uniform"
+    experts: int = 0
     fabric: str = ""
     link: str = ""
     notes: str = ""

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from ..content.engine import Engine, load_engine
+from ..content.engine_changes import changed_engine
 from ..content.fabric import load_fabric
 from ..content.gpu import load_gpu
-from ..content.model import ModelConfig, load_model
+from ..content.model import LatentAttention, ModelConfig, load_model
 from ..errors import UserError
 from ..serving.collective_times import CollectiveTimes
 from ..serving.kernel_times import KernelTimes
@@ -34,6 +35,7 @@ ENGINES = (  # (how the software begins, engine file)
     ("vLLM of November 2024", "vllm_0_6"),
     ("vLLM", "vllm"),
 )
+OPTIONS = {"all-reduce fusion": "norm_in_all_reduce"}  # words of a software -> a number of its engine that is then 1
 STATIC = ("TensorRT-LLM 0.9", "vLLM of November 2024")  # one batch at a time: all prompts, then all decode steps
 JOINED = ("TensorRT-LLM", "NIM", "Dynamo")  # prompts and decoded tokens run in one step
 FABRICS = {  # GPU -> (a node, what joins nodes)
@@ -87,6 +89,9 @@ class ServingModels:
 
     def _steps(self, figure: ServingFigure) -> tuple[Service, StepModel]:
         engine = load_engine(engine_of(figure.software))
+        for option, number in OPTIONS.items():
+            if option in figure.software:
+                engine = changed_engine(engine, {number: 1.0})
         gpu = load_gpu(figure.gpu)
         if figure.gpu not in FABRICS and not figure.fabric:
             raise UserError(f"{figure.name}: gpu = {figure.gpu} has no usual fabric: give the row one, fabric = NAME")
@@ -95,6 +100,8 @@ class ServingModels:
         model = load_model(figure.model)
         if figure.vocabulary:
             model = replace(model, vocabulary=figure.vocabulary)
+        if figure.experts and model.moe:
+            model = replace(model, moe=replace(model.moe, experts=figure.experts))
         service = Service(model, gpu, figure.gpus, fabric, engine, types=types_of(figure, model), clock=self.clock)
         kernels = self._kernels.setdefault((figure.gpu, engine.name), KernelTimes(gpu, engine, self.clock))
         key = (name, figure.link, engine.rule)
@@ -121,7 +128,8 @@ def types_of(figure: ServingFigure, model: ModelConfig) -> Types:
     kv_dtype = figure.kv_dtype if figure.kv_dtype not in ("bf16", "fp16") else None
     if figure.dtype == MXFP4:
         return Types("bf16", "nvfp4", kv_dtype)
-    return Types(figure.dtype, None, kv_dtype)
+    latent = figure.dtype == "nvfp4" and isinstance(model.attention, LatentAttention)
+    return Types(figure.dtype, None, kv_dtype, attention_dtype="bf16" if latent else None)
 
 
 @dataclass(frozen=True)
@@ -194,7 +202,9 @@ class _Figure:
         queries = figure.speculative + 1 if queries is None else queries
         sequences = -(-batch // figure.dp_attention)
         everywhere = sequences * queries * figure.dp_attention
-        return Work(sequences=sequences, queries=queries, context=contexts, everywhere=everywhere)
+        return Work(
+            sequences=sequences, queries=queries, context=contexts, everywhere=everywhere, routing=figure.routing
+        )
 
     def decode(self, whole: Layouts, batch: int, contexts: np.ndarray) -> tuple[StepTimes, float]:
         layouts = whole.take(np.zeros(len(contexts), int))
@@ -211,7 +221,8 @@ class _Figure:
         """Of so many prompts a group of attention, in one step."""
         figure = self.figure
         tokens = figure.input_tokens
-        work = Work(prompts=prompts, prompt_tokens=tokens, everywhere=prompts * tokens * figure.dp_attention)
+        everywhere = prompts * tokens * figure.dp_attention
+        work = Work(prompts=prompts, prompt_tokens=tokens, everywhere=everywhere, routing=figure.routing)
         step = self.steps.times(work, whole)
         return step, float(step.round_s[0]) + self.engine["step_s"]
 
