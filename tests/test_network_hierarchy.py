@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from oracles import chunk_pipeline, flat_ring
 from oracles import collective_messages as played
 
-from jaxmodel.network import Level, NestedCost, Protocol, nested_cost, nested_ways
+from jaxmodel.network import Level, NestedCost, Protocol, nested_cost, nested_ways, stage_seconds
 from jaxmodel.network.flat_ring import chain_seconds, ring_seconds
 from jaxmodel.network.pipeline import chunks_seconds
 from jaxmodel.network.steps import switch_all_reduce, switch_part
@@ -125,6 +125,33 @@ def test_nccls_rings_cross_by_one_nic_of_each_node_and_the_switch_reduces_inside
     assert float(cost.latency_s) == pytest.approx(9 / 8 * 1e9 / 3e11, rel=0.1)
     assert float(cost.network_bytes) == pytest.approx(1e9 / 8)
     assert float(cost.sms) == 16
+
+
+def test_all_peers_at_once_are_one_stage_over_both_links() -> None:
+    """Eq 11: a GPU's pieces for its node on one link, those for other nodes on its NIC."""
+    pairwise = Protocol(start_s=6e-6, hop_s=3e-6, peer_s=0.0, bytes_per_s=3e11)
+    inner = replace(level(3e11, 1e-6, 5e-6), exchange=pairwise)
+    outer = replace(level(5e10, 8e-6, 5e-6), exchange=replace(pairwise, start_s=9e-6, hop_s=8e-6, bytes_per_s=5e10))
+    for gpus, nodes in ((8, 2), (4, 3), (2, 16)):
+        piece = 1e9 / (gpus * nodes)
+        crosses = np.array([peer >= gpus for peer in range(1, gpus * nodes)])
+        routes = np.stack([~crosses, crosses], axis=1).astype(float)
+        stage = stage_seconds(np.full(len(crosses), piece), routes, np.array([3e-6, 8e-6]), np.array([3e11, 5e10]))
+        cost = cost_of("all_to_all", 1e9, float(gpus), float(nodes), inner, outer, "nccl")
+        assert float(cost.latency_s) == pytest.approx(9e-6 + float(stage), rel=1e-9)
+        assert float(cost.network_bytes) == pytest.approx(piece * crosses.sum())
+
+
+def test_one_chunk_through_the_switch_and_the_tree_of_nodes_is_what_is_played() -> None:
+    switch = Protocol(start_s=5e-6, hop_s=1e-6, peer_s=0.0, bytes_per_s=3e11)
+    inner, outer = replace(level(3e8, 1e-3, 1.0, ll=False), multicast=switch), level(5e10, 8e-6, 7e-6, ll=False)
+    for nodes in (2, 4, 8):
+        size = 4096.0  # so little that chunks do not pay
+        tree = played.played_seconds(played.double_tree_all_reduce(nodes, size / 8, 1), 8e-6, 5e10)
+        cost = cost_of("all_reduce", size, 8.0, float(nodes), inner, outer, "nccl")
+        assert nested_ways("all_reduce", "nccl")[int(cost.way)].protocol == "multicast+simple"
+        assert float(cost.chunks) == 1
+        assert float(cost.latency_s) == pytest.approx(7e-6 + 2 * (1e-6 + size / 3e11) + tree, rel=1e-9)
 
 
 def test_both_halves_through_the_switch_fill_a_link_as_the_whole_does() -> None:
