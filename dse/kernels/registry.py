@@ -75,6 +75,7 @@ FILES: dict[str, str] = {  # kernel -> the file of this folder that holds it
     "ring_attention": "spread_attention",
     "grouped_gemm": "grouped_gemm",
     "moe": "moe",
+    "moe_ep": "moe_ep",
     "moe_dispatch": "moe_exchange",
     "moe_combine": "moe_exchange",
     "elementwise": "rows",

@@ -23,6 +23,7 @@ def best_of_preset(
     preset: str,
     fields: Mapping[str, float],
     overrides: Mapping[str, str | float] | None = None,
+    dtype: str = "",
 ) -> Prediction:
     """Evaluates every schedule of the preset, each with `fields` in place of its own, and takes the fastest.
 
@@ -31,18 +32,20 @@ def best_of_preset(
         problem: of a kernel of several GPUs, not yet placed on the GPU.
         family, preset: of the kernel's spaces.
         fields: schedule fields as they are published; the space need not hold them.
-        overrides: what-ifs of the fabric beside the row's own.
+        overrides: what-ifs beside the row's own.
+        dtype: of the problem, where the table calls it otherwise.
 
     Raises:
         UserError: no schedule fits.
     """
     gpu = load_gpu(row.gpu)
     placed = problem.on(gpu, {**row.fabric_overrides, **(overrides or {})})
-    space = load_space(problem.kernel, family, row.dtype, preset)
+    dtype = dtype or row.dtype
+    space = load_space(problem.kernel, family, dtype, preset)
     columns = space.rows(np.arange(space.size))
     columns |= {name: np.full(space.size, value) for name, value in fields.items()}
     columns = {name: np.asarray(column, np.float32) for name, column in columns.items()}
-    bound = gpu.bind(row.dtype, family=None if family == "simt" else family)
+    bound = gpu.bind(dtype, family=None if family == "simt" else family)
     latency_s, reason = _evaluator(problem.kernel)(as_float32(placed.arrays()), columns, as_float32(bound))
     latency_s = np.where(np.asarray(reason) == 0, np.asarray(latency_s, float), np.inf)
     best = int(np.argmin(latency_s))

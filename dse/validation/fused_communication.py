@@ -15,6 +15,9 @@ from ..kernels.entry import attribute
 
 FILE = "fused_communication"
 PREDICTORS = {  # kernel of the rows -> "module:function", a `Predictor`
+    "ag_gemm": "dse.validation.fused_matmul:predict_matmul",
+    "gemm_rs": "dse.validation.fused_matmul:predict_matmul",
+    "gemm_ar": "dse.validation.fused_matmul:predict_matmul",
     "moe_dispatch": "dse.validation.fused_exchange:predict_exchange",
     "moe_combine": "dse.validation.fused_exchange:predict_exchange",
     "dispatch_grouped_gemm": "dse.validation.fused_layer:predict_layer",
@@ -123,7 +126,7 @@ def figures(kernels: Iterable[str] = (), exact: bool | None = None) -> list[Figu
 
 def fused_rows(kernels: Iterable[str] = (), exact: bool | None = True) -> list[FusedRow]:
     """Predictions beside the figures of those kernels that have a predictor. A predictor gives None for a figure that a
-    number of the model comes from.
+    number of the model comes from, or that is no problem of its kernel.
 
     Args:
         kernels, exact: as `figures` takes them.
