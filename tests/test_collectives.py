@@ -69,7 +69,7 @@ def test_every_number_of_a_fabric_has_a_source(name: str) -> None:
             assert datum.unit
     for table in set(level.values) - {"level"}:
         assert level[f"{table}.bytes_per_s"] <= level["link_bytes_per_s"], f"{table} moves more than the links"
-    assert ("ll128" in level.values) == (not name.startswith(("pcie", "roce")))  # NCCL has it off, or it is not seen
+    assert ("ll128" in level.values) == (not name.startswith(("pcie", "roce", "efa")))  # NCCL has it off, or it is not seen
     for table in set(level.values) & set(PROTOCOLS):
         assert level[f"{table}.sms"] > 0
 

@@ -9,14 +9,13 @@ from dse.validation.collectives_published import published
 
 
 def test_published_times_over_nodes_are_predicted() -> None:
-    """Rows that nothing was fitted on. RoCE: every table; EFA, another network, at 64 MiB and more, where rates say
-    what is seen."""
+    """Rows that nothing was fitted on. Of A100s on EFA, whose starts are those of the H100s' EFA, 64 MiB and more."""
     found = [row for row in published() if not row.fitted]
     for what in {row.what for row in found}:
-        own = [row for row in found if row.what == what and ("EFA" not in what or row.bytes >= 2**26)]
+        own = [row for row in found if row.what == what and ("A100" not in what or row.bytes >= 2**26)]
         assert np.mean([abs(row.error) for row in own]) <= 0.22, what
         assert all(row.source and row.note for row in own)
-    assert sum(row.fitted for row in published()) == 24
+    assert sum(row.fitted for row in published()) == 36
 
 
 def test_published_all_reduces_over_nodes_and_racks() -> None:
