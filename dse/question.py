@@ -7,7 +7,7 @@ from typing import Any
 
 from .binding import accumulator_of, bind, family_of
 from .content.gpu import GpuFile, load_gpu
-from .content.overrides import FABRIC, IMPLEMENTATION, split_overrides
+from .content.overrides import ENGINE, FABRIC, IMPLEMENTATION, split_overrides
 from .errors import UserError
 from .kernels.problem import FABRIC_NUMBERS, NUMBERS, Problem
 from .kernels.registry import check_choices, get_kernel, kernel_of
@@ -88,6 +88,9 @@ def ask(
     problem = _problem(shape, dtype, kernel, choices)
     chosen = kernel_of(problem)
     own, of_gpu = split_overrides(overrides)
+    of_engine = next((name for name in own if name.startswith(ENGINE)), None)
+    if of_engine is not None:
+        raise UserError(f"--set {of_engine}: a kernel has no engine; dse serve and dse sweep sharding do")
     if isinstance(gpu, GpuFile) and of_gpu:
         raise UserError("overrides apply to a GPU given by name or path: load_gpu(name, overrides) makes one")
     machine = gpu if isinstance(gpu, GpuFile) else load_gpu(gpu, of_gpu)

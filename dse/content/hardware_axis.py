@@ -4,7 +4,8 @@ On the command line `l2_capacity=0.5x,1x,2x`, `sm_count=66,132,264`, or a range 
 `l2_capacity=16e6:512e6:64` (each a fixed factor from the last; whole where the field is, each number once) and
 `launch_overhead_s=0:4e-6:5:linear`. In a study file a table: field, and values, factors, or from, to and count.
 
-A kernel of several GPUs has a fabric, whose numbers are varied by factors: `fabric.link=1x,2x`, `fabric.latency=0.5x`.
+A kernel of several GPUs has a fabric, whose numbers are varied by factors: `fabric.link=1x,2x`, `fabric.latency=0.5x`;
+a whole model also an engine: `engine.step_s=0x,1x`.
 """
 
 import dataclasses
@@ -15,8 +16,8 @@ from typing import Any
 from ..errors import UserError
 from .gpu import GpuFile
 from .gpu_fields import FIELDS
-from .overrides import CLOCK, FABRIC, TENSOR_RATE, factor_of, is_of_problem, plain_name, split_overrides
-from .toml import did_you_mean, is_number
+from .overrides import CLOCK, ENGINE, FABRIC, TENSOR_RATE, factor_of, is_of_problem, plain_name, split_overrides
+from .toml import Problems, did_you_mean, is_number
 
 KEYS = ("field", "name", "values", "factors", "from", "to", "count", "scale", "follow")
 SCALES = ("log", "linear")
@@ -142,13 +143,28 @@ def read_hardware_axis(table: Mapping[str, Any]) -> HardwareAxis:
     return _checked(HardwareAxis(name, entries, str(table.get("name", "")), powers))
 
 
+def read_hardware_axes(content: Mapping[str, Any], problems: Problems) -> tuple[HardwareAxis, ...]:
+    """Every [[axis]] of a study file; what is wrong with one goes to `problems`."""
+    tables = content.get("axis", [])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        problems.add("axis", "is not a list of tables: write [[axis]]")
+        return ()
+    axes = []
+    for place, table in enumerate(tables):
+        try:
+            axes.append(read_hardware_axis(table))
+        except UserError as error:
+            problems.add(f"axis {place + 1}", str(error))
+    return tuple(axes)
+
+
 def full_name(written: str) -> str:
     """A field's name from its beginning, as in `--set`.
 
     Raises:
         UserError: unknown, of several meanings, or a list.
     """
-    if written.startswith(FABRIC):
+    if written.startswith((FABRIC, ENGINE)):
         return written
     known = (*FIELDS, TENSOR_RATE, CLOCK)
     plain = plain_name(written)
@@ -206,7 +222,8 @@ def _checked(axis: HardwareAxis) -> HardwareAxis:
     if axis.field == TENSOR_RATE and not all(isinstance(entry, str) for entry in axis.entries):
         raise UserError(f"axis {TENSOR_RATE}: tensor rates are varied together by factors: write 0.5x,2x")
     if is_of_problem(axis.field) and not all(isinstance(entry, str) for entry in axis.entries):
-        raise UserError(f"axis {axis.title}: numbers of a fabric are varied by factors: write {axis.field}=0.5x,2x")
+        whose = "an engine" if axis.field.startswith(ENGINE) else "a fabric"
+        raise UserError(f"axis {axis.title}: numbers of {whose} are varied by factors: write {axis.field}=0.5x,2x")
     if split_overrides(axis.follow)[0]:
         raise UserError(
             f"axis {axis.title}: a fabric's numbers do not follow a GPU's: vary them on an axis of their own"

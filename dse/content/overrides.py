@@ -17,7 +17,8 @@ from .toml import Problems, did_you_mean
 
 TENSOR_RATE = "tensor_flop_per_clock_sm"
 CLOCK = "clock_hz"
-IMPLEMENTATION, FABRIC = "implementation.", "fabric."  # before the name of a number that is the problem's, no GPU's
+# before the name of a number that is the problem's, or an engine's of a whole model, no GPU's
+IMPLEMENTATION, FABRIC, ENGINE = "implementation.", "fabric.", "engine."
 _NAMES = (*FIELDS, TENSOR_RATE, CLOCK)
 _FACTOR = re.compile(r"^\s*(?:([0-9_.]+(?:[eE][+-]?[0-9]+)?)\s*[xX×]|([+-][0-9_.]+)\s*%)\s*$")
 _UNITS = (
@@ -40,8 +41,8 @@ class Change:
 
 
 def is_of_problem(name: object) -> bool:
-    """Whether an override changes a number that belongs to the problem: of an implementation, or of a fabric."""
-    return str(name).startswith((IMPLEMENTATION, FABRIC))
+    """Whether an override changes a number that is not the GPU's: an implementation's, a fabric's, an engine's."""
+    return str(name).startswith((IMPLEMENTATION, FABRIC, ENGINE))
 
 
 def split_overrides(overrides: Mapping[str, str | float] | None) -> tuple[dict, dict]:

@@ -13,18 +13,17 @@ to = 512e6
 count = 16
 """
 
-import json
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..errors import UserError
 from .files import content_files, find_content
-from .hardware_axis import HardwareAxis, read_hardware_axis
-from .toml import Problems, did_you_mean, is_number, read_toml
+from .hardware_axis import HardwareAxis, read_hardware_axes
+from .layout_study import SHARDING, LayoutStudy, layout_study_text, read_layout_study
+from .toml import Problems, did_you_mean, read_toml
+from .toml_text import axis_lines, toml_key, toml_value
 
 FOLDER = "studies"
 REFINEMENTS = ("family", "accumulator", "clock", "out_dtype", "layout", "beta", "cache", "align_bytes", "quantise_a")
@@ -82,8 +81,8 @@ def list_studies() -> dict[str, Path]:
     return content_files(FOLDER)
 
 
-def load_study(name_or_path: str | os.PathLike[str]) -> Study:
-    """A study by name (`list_studies()`) or by the path of a TOML file.
+def load_study(name_or_path: str | os.PathLike[str]) -> "Study | LayoutStudy":
+    """A study by name (`list_studies()`) or by the path of a TOML file; one of layouts has kernel = "sharding".
 
     Raises:
         UserError: no such study, or everything that is wrong with the file.
@@ -92,6 +91,8 @@ def load_study(name_or_path: str | os.PathLike[str]) -> Study:
         "study", FOLDER, name_or_path, fix="or give the path of your own .toml file, see docs/what-if.md"
     )
     content = read_toml(path)
+    if content.get("kernel") == SHARDING:
+        return read_layout_study(path, content)
     problems = Problems(str(path))
     for key in content:
         if key not in KEYS:
@@ -107,7 +108,7 @@ def load_study(name_or_path: str | os.PathLike[str]) -> Study:
         problems.add("align_bytes", f"{align!r} is not a whole number of bytes, e.g. 16")
     gpus = _gpus(content, problems)
     shapes = _shapes(content, path, problems)
-    axes = _axes(content, problems)
+    axes = read_hardware_axes(content, problems)
     overrides = _overrides(_table(content, "set", problems))
     restrict = _table(content, "restrict", problems)
     choices = _table(content, "choices", problems)
@@ -135,18 +136,22 @@ def load_study(name_or_path: str | os.PathLike[str]) -> Study:
     )
 
 
-def study_text(study: Study) -> str:
+def study_text(study: "Study | LayoutStudy") -> str:
     """The study as a TOML file that `load_study` reads to the same study."""
-    lines = [f"{name} = {_value(getattr(study, name))}" for name in ("title", "question") if getattr(study, name)]
-    lines += [] if study.measured is not None else [f"kernel = {_value(study.kernel)}"]
-    lines.append(f"gpu = {_value(study.gpus[0])}" if len(study.gpus) == 1 else f"gpus = {_value(study.gpus)}")
+    if isinstance(study, LayoutStudy):
+        return layout_study_text(study)
+    lines = [f"{name} = {toml_value(getattr(study, name))}" for name in ("title", "question") if getattr(study, name)]
+    lines += [] if study.measured is not None else [f"kernel = {toml_value(study.kernel)}"]
+    lines.append(f"gpu = {toml_value(study.gpus[0])}" if len(study.gpus) == 1 else f"gpus = {toml_value(study.gpus)}")
     every = () if study.measured is not None else ("shapes", "dtype", "combine")
-    lines += [f"{name} = {_value(getattr(study, name))}" for name in every]
+    lines += [f"{name} = {toml_value(getattr(study, name))}" for name in every]
     for name in ("space", "preset", "front"):
-        lines += [f"{name} = {_value(getattr(study, name))}"] if getattr(study, name) else []
+        lines += [f"{name} = {toml_value(getattr(study, name))}"] if getattr(study, name) else []
     lines += [] if study.figures else ["figures = false"]
     said = {name: value for name, value in study.refinements.items() if value is not None}
-    lines += [f"{name} = {_value(value)}" for name, value in said.items() if name in REFINEMENTS and value is not False]
+    lines += [
+        f"{name} = {toml_value(value)}" for name, value in said.items() if name in REFINEMENTS and value is not False
+    ]
     tables: tuple[tuple[str, Any], ...] = (
         ("set", study.overrides),
         ("restrict", study.restrict),
@@ -155,32 +160,13 @@ def study_text(study: Study) -> str:
     )
     for name, table in tables:
         lines += (
-            ["", f"[{name}]", *(f"{_key(key)} = {_value(value)}" for key, value in table.items())]
+            ["", f"[{name}]", *(f"{toml_key(key)} = {toml_value(value)}" for key, value in table.items())]
             if table or (name == "measured" and table is not None)
             else []
         )
     for axis in study.axes:
-        lines += ["", "[[axis]]", *([f"name = {_value(axis.name)}"] if axis.name else [])]
-        lines += [f"field = {_value(axis.field)}", f"values = {_value(axis.entries)}"]
-        if axis.follow:
-            powers = ", ".join(f"{key} = {_value(power)}" for key, power in axis.follow.items())
-            lines.append(f"follow = {{ {powers} }}")
+        lines += axis_lines(axis)
     return "\n".join(lines) + "\n"
-
-
-def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _value(name)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, (list, tuple)):
-        return f"[{', '.join(_value(entry) for entry in value)}]"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if is_number(value):
-        return repr(value)
-    # JSON's escapes are TOML's but for characters past 16 bits, which stand as they are, and DEL, which may not
-    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _gpus(content: Mapping[str, Any], problems: Problems) -> tuple[str, ...]:
@@ -203,20 +189,6 @@ def _shapes(content: Mapping[str, Any], path: Path, problems: Problems) -> str |
         problems.add("shapes", f'{shapes!r} is neither the name of a list nor ["MxNxK", ...]')
         return ()
     return tuple(shapes)
-
-
-def _axes(content: Mapping[str, Any], problems: Problems) -> tuple[HardwareAxis, ...]:
-    tables = content.get("axis", [])
-    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        problems.add("axis", "is not a list of tables: write [[axis]]")
-        return ()
-    axes = []
-    for place, table in enumerate(tables):
-        try:
-            axes.append(read_hardware_axis(table))
-        except UserError as error:
-            problems.add(f"axis {place + 1}", str(error))
-    return tuple(axes)
 
 
 def _table(content: Mapping[str, Any], key: str, problems: Problems) -> dict[str, Any]:

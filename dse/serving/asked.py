@@ -10,13 +10,12 @@ from ..content.engine_changes import changed_engine
 from ..content.fabric import load_fabric
 from ..content.gpu import GpuFile, load_gpu
 from ..content.model import load_model
-from ..content.overrides import FABRIC, IMPLEMENTATION
+from ..content.overrides import ENGINE, FABRIC, IMPLEMENTATION
 from ..errors import UserError, unknown
 from ..step_operators import Types
 from .serve import Service
 from .workload import PHASES, Workload
 
-ENGINE = "engine."  # before the name of an engine's number, in `--set`
 GPUS = 8  # where nobody says how many
 CLOCKS = ("boost", "sustained")
 NODES = {  # beginning of a GPU's name -> (what joins a node, what joins nodes)
