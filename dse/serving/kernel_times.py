@@ -1,6 +1,6 @@
 """Seconds of a step's kernels over many layouts: every distinct problem is tuned once, by exhaustion, and looked up."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,8 +15,7 @@ from ..progress import Progress
 from ..question import Question, ask
 from ..step_operators import Operator
 from ..tuning import tune
-
-Told = Callable[[str], None]
+from .unique_rows import unique_rows
 
 
 @dataclass(frozen=True)
@@ -113,11 +112,12 @@ class KernelTimes:
         changes = {"implementation": entry.implementation} if entry.implementation else {}
         if entry.multiplies_cache and problem.kv_dtype:
             changes["dtype"] = problem.kv_dtype
-        if not changes and not entry.instructions:
-            return plain, entry.preset or None
-        family = entry.instructions or None
-        asked = ask(replace(problem, **changes), gpu=self.gpu, clock=self.clock, family=family)
-        return asked, entry.preset or None
+        if changes or entry.instructions:
+            family = entry.instructions or None
+            plain = ask(replace(problem, **changes), gpu=self.gpu, clock=self.clock, family=family)
+        if links := dict(kind.choices).get("fabric_numbers"):  # of a fabric that a what-if changed
+            plain = replace(plain, problem=replace(plain.problem, fabric_numbers=links))
+        return plain, entry.preset or None
 
     def _entry(self, kind: _Kind, family: str) -> KernelEntry:
         names, cache_dtype = (self.gpu.name, *self.gpu.bases), dict(kind.choices).get("kv_dtype", "")
@@ -134,13 +134,4 @@ def _distinct(sizes: Mapping[str, Any], points: int, once: bool) -> tuple[np.nda
     columns = [np.asarray(size, np.int64) for size in sizes.values()]
     if not once:
         return np.stack([np.broadcast_to(column, points) for column in columns], axis=1), np.arange(points)
-    code, count = np.zeros(points, np.int64), 1
-    for column in columns:
-        if column.ndim:
-            _, digit = np.unique(column, return_inverse=True)
-            values, code = np.unique(code * (int(digit.max()) + 1) + digit, return_inverse=True)
-            count = len(values)
-    first = np.zeros(count, np.int64)
-    first[code[::-1]] = np.arange(points - 1, -1, -1)
-    rows = np.stack([np.broadcast_to(column, points)[first] for column in columns], axis=1)
-    return rows, code
+    return unique_rows(columns, points)

@@ -10,7 +10,7 @@ from .layouts import FIELDS, PLACEMENTS
 NAMES: dict[str, tuple[str, ...]] = {  # of codes 0, 1, ...
     "placement": tuple(".".join(order) for order in PLACEMENTS),
     "exchange": ("all_gather", "all_to_all"),
-    "overlap": ("none", "two_batches"),
+    "overlap": ("none", "two_batches", "fused"),
 }
 SWITCHES = ("sequence_parallel",)
 FROM_ZERO = ("chunk", *SWITCHES, *NAMES)

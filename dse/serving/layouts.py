@@ -19,7 +19,7 @@ PLACEMENTS = (
     ("dp", "tp", "cp", "pp"),
 )
 ALL_GATHER, ALL_TO_ALL = 0, 1
-TWO_BATCHES = 1
+TWO_BATCHES, FUSED = 1, 2
 FIELDS = (  # in the order in which layouts are enumerated
     *("tp", "hidden_split", "kv_split", "cp", "dp", "pp", "experts_tp", "placement", "sequence_parallel", "exchange"),
     *("overlap", "micro_batches", "batch", "chunk"),
@@ -37,7 +37,7 @@ REASONS = {  # in the order in which they are looked for; what comes first count
     "uneven_placement": "a group has more GPUs in one node than in another",
     "sequence_parallel": "sequence_parallel without tp, or with hidden_split",
     "exchange": "all_to_all without experts on other groups, or with experts_tp above 1",
-    "overlap": "two_batches without communication to hide",
+    "overlap": "two_batches without communication to hide, or fused without sequence_parallel inside one node",
     "micro_batches": "micro-batches without stages, or more of them than stages",
     "batch": "dp x micro_batches (x 2 with two_batches) does not divide the batch",
     "fabric": "the fabric joins fewer GPUs, or cannot run one of its collectives",
@@ -198,6 +198,12 @@ def _exchange(layouts: Layouts, model: ModelConfig, gpus: int) -> np.ndarray:
     return (layouts["exchange"] == ALL_TO_ALL) & (~apart | (layouts["experts_tp"] > 1))
 
 
+def _overlap(layouts: Layouts, model: ModelConfig, gpus: int) -> np.ndarray:
+    overlap = layouts["overlap"]
+    apart = (layouts["sequence_parallel"] == 0) | (layouts.groups("tp").across > 1)
+    return ((overlap == TWO_BATCHES) & (layouts.block == 1)) | ((overlap == FUSED) & apart)
+
+
 def _same_placement(layouts: Layouts, model: ModelConfig, gpus: int) -> np.ndarray:
     """Whether an earlier placement has the axes of degree above 1 in the same order."""
     used = np.stack([layouts[axis] > 1 for axis in ("tp", "cp", "dp", "pp")], axis=1)
@@ -230,8 +236,8 @@ CHECKS: tuple[tuple[str, tuple[str, ...], Check], ...] = (  # (reason, fields th
     ("exchange", ("cp", "dp", "experts_tp", "exchange"), _exchange),
     (
         "overlap",
-        ("tp", "cp", "dp", "overlap"),
-        lambda at, model, gpus: (at["overlap"] == TWO_BATCHES) & (at.block == 1),
+        (*_GPUS, "hidden_split", "kv_split", "placement", "sequence_parallel", "overlap"),
+        _overlap,
     ),
     ("micro_batches", ("pp", "micro_batches"), lambda at, model, gpus: at["micro_batches"] > at["pp"]),
     (

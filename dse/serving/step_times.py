@@ -13,6 +13,7 @@ from ..step_operators import DENSE, EVERY_LAYER, MOE, ONCE, Operator, Types, Wor
 from .collective_times import CollectiveTimes, Exchange
 from .engine_effects import engine_operators, engine_types, hidden_s
 from .exchanges import SEND, forwarded, step_exchanges
+from .fused_exchanges import fused_step
 from .kernel_times import KernelTimes
 from .layouts import Layouts
 from .stages import Stages
@@ -84,8 +85,10 @@ class StepModel:
         replayed = self._replayed(work)
         computing[MOE] = computing[MOE] - np.where(replayed, hidden_s(operators, seconds, self.engine), 0.0)
         pace_s = np.where(replayed, -self.engine["early_start_s"], self.kernels.gpu["host_launch_overhead_s"])
+        taken = self.engine["exchange_sms"] / self.kernels.gpu["sm_count"] * (np.asarray(work.prompts) > 0)
         shown = {
-            place: self._shown(computing[place], sending[place], launched[place], pace_s, halves) for place in PLACES
+            place: self._shown(computing[place], sending[place], launched[place], pace_s, halves, taken)
+            for place in PLACES
         }
         stages = Stages.of(self.model, layouts["pp"])
         send_s = sum(np.asarray(one) for exchange, one in zip(exchanges, sent, strict=True) if exchange.where == SEND)
@@ -108,22 +111,23 @@ class StepModel:
         """What `times` prices: the work of one half where two take turns (else all of it), and its kernels and
         collectives."""
         work, types = _halved(work, layouts.halves), engine_types(self.types, self.engine)
-        operators = step_operators(self.model, types, work, layouts.cut())
-        return (
-            work,
-            engine_operators(operators, layouts, self.engine),
-            step_exchanges(self.model, types, work, layouts),
-        )
+        operators = engine_operators(step_operators(self.model, types, work, layouts.cut()), layouts, self.engine)
+        exchanges = step_exchanges(self.model, types, work, layouts)
+        return work, *fused_step(operators, exchanges, layouts, self.collectives.fabric)
 
     def _replayed(self, work: Work) -> Any:
         """Where a graph is replayed: decode alone, with no more tokens than graphs are captured for."""
         tokens = np.asarray(work.sequences) * work.queries
         return self.graphs & (np.asarray(work.prompts) == 0) & (tokens <= self.engine["graph_tokens_max"])
 
-    def _shown(self, computing: Any, sending: Any, launched: Any, pace_s: Any, halves: np.ndarray) -> Any:
+    def _shown(
+        self, computing: Any, sending: Any, launched: Any, pace_s: Any, halves: np.ndarray, taken: Any
+    ) -> Any:
         """Seconds of one layer, or of what comes once: kernels and collectives in order, or the longer of both where
-        two halves take turns; at least the host's launches. A negative pace: kernels start early by so much."""
-        turns = np.where(halves > 1, 2.0 * np.maximum(computing, sending), computing + sending)
+        two halves take turns; at least the host's launches. A negative pace: kernels start early by so much. `taken`: of the SMs,
+        by collectives while both run."""
+        both = np.maximum(computing + taken * sending, sending)
+        turns = np.where(halves > 1, 2.0 * both, computing + sending)
         early = np.maximum(turns + launched * halves * np.minimum(pace_s, 0.0), 0.0)
         return np.maximum(early, launched * halves * pace_s)
 
