@@ -9,6 +9,7 @@ import numpy as np
 
 from ..compiled import jit
 from ..content.fabric import Fabric
+from .unique_rows import unique_rows
 
 LANES = 2**12  # collectives priced by one call
 
@@ -58,12 +59,12 @@ class CollectiveTimes:
         """
         found = []
         for exchange in exchanges:
-            columns = (exchange.bytes_, exchange.inside, exchange.across)
-            rows = np.stack([np.broadcast_to(np.asarray(column, float), points) for column in columns], axis=1)
-            runs = (rows[:, 0] > 0) & (rows[:, 1] * rows[:, 2] > 1)
-            distinct, inverse = _distinct(rows[runs])
+            asked = (exchange.bytes_, exchange.inside, exchange.across)
+            bytes_, inside, across = (np.broadcast_to(np.asarray(column, float), points) for column in asked)
+            runs = (bytes_ > 0) & (inside * across > 1)
+            rows, inverse = unique_rows([bytes_[runs], inside[runs], across[runs]], int(runs.sum()))
             values = np.zeros(points)
-            values[runs] = self._priced(exchange.collective, distinct)[inverse]
+            values[runs] = self._priced(exchange.collective, rows)[inverse]
             found.append(values)
         return found
 
@@ -80,17 +81,6 @@ class CollectiveTimes:
             self._known |= dict(zip([keys[at] for at in here], np.asarray(values, float).tolist(), strict=False))
         self.priced += len(new)
         return np.array([self._known[key] for key in keys])
-
-
-def _distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    code, count = np.zeros(len(rows), np.int64), 1
-    for column in rows.T:
-        _, digit = np.unique(column, return_inverse=True)
-        values, code = np.unique(code * (int(digit.max(initial=0)) + 1) + digit, return_inverse=True)
-        count = len(values)
-    first = np.zeros(count if len(rows) else 0, np.int64)
-    first[code[::-1]] = np.arange(len(rows) - 1, -1, -1)
-    return rows[first], code
 
 
 @lru_cache(maxsize=32)
