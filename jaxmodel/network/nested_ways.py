@@ -17,7 +17,7 @@ from .collective import CHAINED, CHUNKS, PAIRED, RULES
 from .contention import EVERYONE, NEIGHBOURS, link_rate
 from .flat_ring import chain_seconds, ring_seconds
 from .level import Level, Protocol
-from .pipeline import Part, parts_seconds
+from .pipeline import SLOTS, Part, parts_seconds
 from .steps import Steps
 
 BEST = ("best",)
@@ -92,7 +92,9 @@ def _rings(passes: int) -> Pricing:
 
 def _chains(way: NestedWay, bytes_: Floats, gpus: Floats, nodes: Floats, inner: Level, outer: Level) -> Priced:
     def of_chunks(chunks: Floats) -> Floats:
-        return chain_seconds(chunks, gpus, nodes, *_links(way, bytes_ / chunks, gpus, nodes, inner, outer))
+        links = _links(way, bytes_ / chunks, gpus, nodes, inner, outer)
+        slotted = [(busy + alpha / SLOTS, alpha - alpha / SLOTS) for busy, alpha in links]
+        return chain_seconds(chunks, gpus, nodes, *slotted)
 
     return Priced(jax.vmap(of_chunks)(jnp.asarray(CHUNKS)), bytes_ / gpus, True)
 
