@@ -3,13 +3,18 @@
 dse study                       the studies that come with tilesweep
 dse study bigger_l2             one of them
 dse study my_study.toml --out runs/mine
+dse study faster_links          whole models: the best layout over 64 GPUs for every machine
 dse study h100_to_h200          a change that happened: predicted speed-ups beside measured ones
 """
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .whatif import add_answer, answer
+from .study_options import add_answer
+from .whatif import answer
+
+if TYPE_CHECKING:
+    from ..content.layout_study import LayoutStudy
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,12 +30,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the study, or lists the known ones."""
+    from ..content.layout_study import LayoutStudy
     from ..content.study import load_study
     from ..errors import UserError
 
     if arguments.study is None:
         return _list(arguments.json)
     study = load_study(arguments.study)
+    if isinstance(study, LayoutStudy):
+        return _of_layouts(arguments, study)
     if study.measured is not None:
         from .back_test import answer as compare
 
@@ -43,6 +51,18 @@ def run(arguments: argparse.Namespace) -> int:
     from dataclasses import replace
 
     return answer(arguments, replace(study, **changes), study.name)
+
+
+def _of_layouts(arguments: argparse.Namespace, study: "LayoutStudy") -> int:
+    from dataclasses import replace
+
+    from ..errors import UserError
+    from .layout_study import answer_layouts
+
+    given = [f"--{name}" for name in ("gpu", "shapes") if getattr(arguments, name)]
+    if given:
+        raise UserError(f"{given[0]} is of studies of kernels: edit the [[service]] of a copy of the study file")
+    return answer_layouts(arguments, replace(study, preset=arguments.preset or study.preset))
 
 
 def _list(as_json: bool) -> int:

@@ -4,6 +4,7 @@ dse whatif --gpu h200_sxm --vary l2_capacity=2x --shapes llama3_70b_prefill
 dse whatif --gpu h100_sxm --vary l2_capacity=16e6:512e6:16 --vary ddr_bandwidth=0.5x:4x:8 --shape 8192x8192x8192
 dse whatif --gpu b200_sxm --vary sm_count=0.5x,1x,2x --vary l2_bandwidth=1x,2x --grid --front latency_s,area_mm2 \\
     --shapes mine.csv --preset cutlass
+dse whatif sharding --model llama3_405b --gpu h100_sxm --gpus 64 --vary fabric.link=2x     a whole model over GPUs
 
 Every schedule of the space is evaluated on every machine. The answer goes to a folder (Parquet, figure, and study.toml,
 which `dse study` runs again: edit it for what options cannot say, e.g. a power limit that grows with the SMs).
@@ -15,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import UserError
+from . import whatif_sharding
 from .options import (
-    add_output,
     add_question,
     add_schedules,
     kernel_help,
@@ -25,14 +26,19 @@ from .options import (
     refinements,
     shape_word,
 )
+from .study_options import add_answer
 
 if TYPE_CHECKING:
     from ..content.study import Study
 
+SHARDING = "sharding"  # layouts of a model, in place of a kernel's schedules
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
-    parser.add_argument("kernel", nargs="?", default="gemm", help=kernel_help())
+    if tuple(getattr(parser, "words", ()))[:1] == (SHARDING,):
+        return whatif_sharding.add_arguments(parser)
+    parser.add_argument("kernel", nargs="?", default="gemm", help=f"{kernel_help()}; or {SHARDING}: layouts of a model")
     add_question(parser, many=True)
     parser.add_argument("--shapes", metavar="NAME|FILE", help="a shape list by name or path: m,n,k[,count][,name]")
     group = parser.add_argument_group("what is varied")
@@ -50,17 +56,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_answer(parser)
 
 
-def add_answer(parser: argparse.ArgumentParser) -> None:
-    """--out, --overwrite, --no-figure, --json, --quiet."""
-    group = parser.add_argument_group("the answer")
-    group.add_argument("--out", metavar="DIR", help="folder of the answer (default: runs/<name>-<time>)")
-    group.add_argument("--overwrite", action="store_true", help="replace the answer in --out")
-    group.add_argument("--no-figure", action="store_true", help="no figure")
-    add_output(parser)
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Answers and prints."""
+    if arguments.kernel == SHARDING:
+        if not hasattr(arguments, "model"):
+            raise UserError(f"{SHARDING} stands first: dse whatif {SHARDING} --model NAME --gpus N (--help says more)")
+        return whatif_sharding.run(arguments)
     return answer(arguments, _study(arguments), f"whatif-{Path(arguments.gpu).stem}")
 
 
