@@ -43,7 +43,8 @@ def test_six_levels_are_enough_for_chunks_and_slots_as_kernels_have_them() -> No
     tread = random.uniform(1.0, 50.0, 4000)
     slope = tread * step / width * np.exp(random.normal(0.0, 0.3, 4000))
     offset = random.integers(0, 1000, 4000)
-    found = staircase_maximum(*(a.astype(float) for a in (count, slope, tread, step, offset, width)))
+    whole = (a.astype(float) for a in (step, offset, width))
+    found = staircase_maximum(count.astype(float), slope, tread, *whole)
     exact = [twin.staircase(*row) for row in zip(count, slope, tread, step, offset, width, strict=True)]
     np.testing.assert_allclose(found, exact, rtol=1e-9, atol=1e-9)
 
@@ -139,7 +140,8 @@ def _depart(case) -> float:
 @given(departing())
 def test_departures_end_when_the_played_chunks_do(case) -> None:
     of_waves, sent = case
-    played = twin.departing(*of_waves[:2], twin.wave_times(*of_waves), *sent)
+    tiles, slots, *_ = of_waves
+    played = twin.departing(tiles, slots, twin.wave_times(*of_waves), *sent)
     assert _depart(case) == pytest.approx(played, abs=1e-9)
 
 
@@ -173,7 +175,8 @@ def _post(case) -> float:
 @given(posting())
 def test_posted_writes_end_when_the_played_ones_do(case) -> None:
     of_waves, writes = case
-    assert _post(case) == pytest.approx(twin.posted(*of_waves[:2], twin.wave_times(*of_waves), *writes), abs=1e-9)
+    tiles, slots, *_ = of_waves
+    assert _post(case) == pytest.approx(twin.posted(tiles, slots, twin.wave_times(*of_waves), *writes), abs=1e-9)
 
 
 @MANY

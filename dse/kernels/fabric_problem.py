@@ -58,7 +58,8 @@ class FabricProblem(KernelProblem):
         }
         rest = {name: change for name, change in (overrides or {}).items() if not name.startswith(FABRIC)}
         fabric = load_fabric(self.fabric or default_fabric(gpu), of_fabric)
-        if len(fabric.levels) > 1:
+        level, *others = fabric.levels
+        if others:
             raise UserError(
                 f"--fabric {fabric.name}: {self.kernel} runs on one level of a fabric; name one of "
                 f"{', '.join(level.name for level in fabric.levels)}"
@@ -68,7 +69,7 @@ class FabricProblem(KernelProblem):
                 f"--ranks {self.ranks}: {fabric.name} joins at most {fabric.ranks_max} GPUs; fewer ranks, or another "
                 "--fabric"
             )
-        numbers = link_numbers(fabric.levels[0], self.ranks)
+        numbers = link_numbers(level)
         return replace(super().on(gpu, rest), fabric_numbers=tuple(numbers.items()))  # type: ignore[type-var]
 
     def link(self, float_dtype: Any = np.float32) -> "Link":
@@ -84,7 +85,7 @@ class FabricProblem(KernelProblem):
             raise UserError(
                 "the fabric goes by the GPU: take problem.on(load_gpu(...)), as dse.question.ask does, or name --fabric"
             )
-        numbers = numbers or link_numbers(load_fabric(self.fabric).levels[0], self.ranks)
+        numbers = numbers or link_numbers(load_fabric(self.fabric).levels[0])
         return Link(ranks=float_dtype(self.ranks), **{name: float_dtype(value) for name, value in numbers.items()})
 
 
@@ -103,11 +104,13 @@ def default_fabric(gpu: Any) -> str:
     return found
 
 
-def link_numbers(level: FabricLevel, ranks: int) -> dict[str, float]:
+def link_numbers(level: FabricLevel) -> dict[str, float]:
     """The numbers of `jaxmodel.overlap.Link` but its ranks, from a level of a fabric.
 
-    SMs move data at the rate of the library's own bulk protocol, which SMs run as well; a flag costs a step of it. Copy
-    engines have a table of their own; a level without one gives them the same prices as SMs.
+    SMs move much data at the rate of the library's own kernels for it, which SMs run as well ([simple], in the switch
+    [multicast]); flags and an exchange's fixed costs are those of inference engines' kernels ([direct], [multimem]).
+    Copy engines have a table of their own; a level without one gives them the same prices as SMs. A switch that reduces
+    does so for any number of ranks: from how many on the library asks it to is the library's rule.
     """
 
     def number(table: str, field: str, otherwise: float = 0.0) -> float:
@@ -115,8 +118,9 @@ def link_numbers(level: FabricLevel, ranks: int) -> dict[str, float]:
         return float(own[field].number) if field in own else otherwise
 
     bulk = "simple" if "simple" in level.values else "direct"
-    rate, hop_s = number(bulk, "bytes_per_s"), number(bulk, "hop_s")
-    switched = number("multimem", "bytes_per_s") or number("multicast", "bytes_per_s")
+    rate = number(bulk, "bytes_per_s")
+    hop_s = number("direct", "hop_s", number(bulk, "hop_s"))
+    switched = number("multicast", "bytes_per_s") or number("multimem", "bytes_per_s")
     return {
         "hop_s": hop_s,
         "flag_s": number("direct", "peer_s"),
@@ -125,6 +129,7 @@ def link_numbers(level: FabricLevel, ranks: int) -> dict[str, float]:
         "copy_bytes_per_s": number(COPY_ENGINE, "bytes_per_s", rate),
         "copy_start_s": number(COPY_ENGINE, "start_s", hop_s),
         "copy_chunk_s": number(COPY_ENGINE, "hop_s", hop_s),
-        "switch_bytes_per_s": switched if ranks >= level["multicast_ranks_min"] else 0.0,
+        "switch_bytes_per_s": switched,
+        "switch_hop_s": number("multimem", "start_s", hop_s),
         "start_s": number(bulk, "start_s"),
     }

@@ -38,7 +38,7 @@ def _transfers(problem: FusedGemm, schedule: FusedGemmSchedule, gpu: Gpu, chunks
     rate = jnp.where(apart, own_rate, jnp.where(switched, cast, pulled))
     rate = usable_rate(jnp.where(copied, link.copy_bytes_per_s, rate), link)
     row_s = row_bytes * wire / rate
-    start_s = jnp.where(copied, link.copy_start_s, link.hop_s)
+    start_s = jnp.where(copied, link.copy_start_s, jnp.where(switched, link.switch_hop_s, link.hop_s))
     chunk_s = jnp.where(copied, link.copy_chunk_s * chunks.shards, link.flag_s)
     pieces = jnp.where(copied, (link.ranks - 1.0) * link.copy_chunk_s, (link.ranks - 2.0) * link.flag_s)
     whole_s = start_s + remote_rows * row_s

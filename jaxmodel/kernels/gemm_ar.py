@@ -44,7 +44,7 @@ def _transfers(problem: FusedGemm, schedule: Schedule, gpu: Gpu, chunks: Chunks)
     written = bytes_ * jnp.where(one_shot, 1.0, 1.0 / ranks)
     sum_s = sum_seconds(summed, written, jnp.maximum(schedule.comm_sms, 1.0), gpu)
     paced_s = jnp.maximum(bytes_ * wire / rate, jnp.maximum(moved_s, sum_s)) / gemm.m
-    hops_s = jnp.where(one_shot, 1.0, 2.0) * link.hop_s
+    hops_s = jnp.where(switched, link.switch_hop_s, jnp.where(one_shot, 1.0, 2.0) * link.hop_s)
     closing_s = hops_s + sum_s * jnp.minimum(chunks.rows / gemm.m, 1.0)
     pieces = (ranks - 2.0) * link.flag_s
     apart_sum_s = sum_seconds(summed, written, 0.0, gpu)

@@ -41,7 +41,7 @@ def _transfers(problem: FusedGemm, schedule: Schedule, gpu: Gpu, chunks: Chunks)
     row_s = row_bytes * crowd / rate
     chunk_s = jnp.where(copied, link.copy_chunk_s * chunks.shards, link.flag_s)
     pieces = jnp.where(copied, (link.ranks - 1.0) * link.copy_chunk_s, (link.ranks - 2.0) * link.flag_s)
-    after_s = jnp.where(copied, link.copy_start_s, link.hop_s)
+    after_s = jnp.where(copied, link.copy_start_s, jnp.where(switched, link.switch_hop_s, link.hop_s))
 
     reduced_bytes = jnp.where(switched, 0.0, (link.ranks + 1.0) * chunks.shard_rows * row_bytes)
     reduced_s = sum_seconds(reduced_bytes, chunks.shard_rows * row_bytes, schedule.comm_sms, gpu)

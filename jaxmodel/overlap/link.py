@@ -19,7 +19,8 @@ class Link:
     copy_bytes_per_s: Array  # copy engines
     copy_start_s: Array  # from a copy's issue to its first byte
     copy_chunk_s: Array  # each copy beside its bytes, with the flag behind it
-    switch_bytes_per_s: Array  # loads that the switch reduces, stores that it multicasts; 0: not with these ranks
+    switch_bytes_per_s: Array  # loads that the switch reduces, stores that it multicasts
+    switch_hop_s: Array  # what such an exchange takes beside its bytes, all ranks ready before and told after it
     start_s: Array  # launch of a collective's own kernel, where nothing is fused
 
     def scaled(self, rates: Floats = 1.0, latencies: Floats = 1.0) -> "Link":
@@ -28,7 +29,7 @@ class Link:
             ranks=self.ranks,
             **{
                 name: getattr(self, name) * latencies
-                for name in ("hop_s", "flag_s", "copy_start_s", "copy_chunk_s", "start_s")
+                for name in ("hop_s", "flag_s", "copy_start_s", "copy_chunk_s", "switch_hop_s", "start_s")
             },
             **{
                 name: getattr(self, name) * rates

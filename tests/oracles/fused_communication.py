@@ -28,7 +28,7 @@ Work = SimpleNamespace
 
 def costs(draw: Any, kernel: str, places: list[int], take: Any) -> list[dict[str, Any]]:
     """Fields of `FusedCost` of candidates; `take(record, i)` gives a record of Python numbers."""
-    found = [tuple(take(record, i) for record in draw) for i in places]
+    found: list[tuple[Any, Any, Any]] = [(take(draw[0], i), take(draw[1], i), take(draw[2], i)) for i in places]
     plain = [gemm.Candidate(p.gemm, as_gemm(s), g) for p, s, g in found]
     residents = [_resident(*one) for one in found]
     hits = gemm.hits_of(plain, [one.problem for one in plain], residents)
@@ -119,7 +119,7 @@ def _gather(p: FusedGemm, s: FusedGemmSchedule, g: Gpu, cut: Work) -> Work:
     if s.transport == COPIES:
         rate, start, piece = link.copy_bytes_per_s, link.copy_start_s, link.copy_chunk_s * shards
     elif s.transport == SWITCH:
-        wire, rate = q.m / max(remote, 1), link.switch_bytes_per_s
+        wire, rate, start = q.m / max(remote, 1), link.switch_bytes_per_s, link.switch_hop_s
         rate = rate if s.order == APART else _by_sms(rate, s.comm_sms * link.ranks, link)
     else:
         rate = link.remote_bytes_per_s
@@ -194,7 +194,7 @@ def _scatter(p: FusedGemm, s: FusedGemmSchedule, g: Gpu, cut: Work) -> Work:
         rate, piece, after = link.copy_bytes_per_s, link.copy_chunk_s * max(cut.rows / cut.shard, 1), link.copy_start_s
         flags = (link.ranks - 1) * link.copy_chunk_s
     elif s.transport == SWITCH:
-        rate, rows, partials, sums = link.switch_bytes_per_s, q.m, 0.0, 0.0
+        rate, rows, partials, sums, after = link.switch_bytes_per_s, q.m, 0.0, 0.0, link.switch_hop_s
         rate = rate if s.order == APART else _by_sms(rate, s.comm_sms * link.ranks, link)
     else:
         rate = link.remote_bytes_per_s
@@ -229,6 +229,7 @@ def _reduce(p: FusedGemm, s: FusedGemmSchedule, g: Gpu, cut: Work) -> Work:
     rate, hops = link.remote_bytes_per_s, 2 * link.hop_s
     if s.transport == SWITCH:
         rate, wire, own, added, written, arriving = link.switch_bytes_per_s, 1 + 1 / ranks, 2 / ranks, 0.0, 1 / ranks, 1
+        hops = link.switch_hop_s
     elif s.transport == ONE_SHOT:
         wire, own, added, written, arriving, hops = ranks - 1, 0.0, ranks + 1, 1.0, ranks - 1, link.hop_s
     else:
