@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from .content.dtypes import DTYPE_BYTES, WIDE_BYTES
+from .content.dtypes import BLOCK_SCALED, DTYPE_BYTES, WIDE_BYTES
 from .content.model import GroupedAttention, LatentAttention, ModelConfig
 
+ALIGNED_BYTES = 16  # what TMA loads at least
 WIDE = "bf16"  # what stays wide in a model whose weights are narrow
 EVERY_LAYER, DENSE, MOE, ONCE = "every layer", "dense layers", "expert layers", "once a step"
 ATTENTION_PRODUCTS = ("qkv", "o", "qkv_a", "q_b", "kv_b")
@@ -229,10 +230,11 @@ class _Step:
         if moe is None:
             return
         yield self.gemm("router", MOE, moe.experts, hidden, wide=True)
-        sizes = {"tokens": self.everywhere, "hidden": hidden, "inter": moe.inter, "experts": moe.experts}
+        dtype = self.types.experts_dtype or self.types.dtype
+        inter = _padded(moe.inter, self.cut.experts_tp, dtype)
+        sizes = {"tokens": self.everywhere, "hidden": hidden, "inter": inter, "experts": moe.experts}
         ranks = {"topk": moe.topk, "tp": self.cut.experts_tp, "ep": self.cut.ep}
         dealt = (("distribution", self.work.routing),)
-        dtype = self.types.experts_dtype or self.types.dtype
         yield Operator("experts", "moe", {**sizes, **ranks}, MOE, 1.0, dtype, dealt)
         if moe.shared_experts:
             inter = moe.shared_experts * moe.inter // self.cut.tp
@@ -275,6 +277,15 @@ class _Step:
         sizes = {"rows": rows, "cols": cols}
         chosen = (*choices, ("warm", True))
         return Operator(layer, kernel or layer, sizes, where, 1.0, self.types.wide, chosen, beside=True)
+
+
+def _padded(inter: int, shared_by: Any, dtype: str) -> Any:
+    """Columns of an expert, so that every share of them is whole blocks of scales and 16 bytes, as engines pad them."""
+    blocks = BLOCK_SCALED.get(dtype)
+    if blocks is None:
+        return inter
+    unit = max(blocks.a_elements, int(ALIGNED_BYTES / DTYPE_BYTES[dtype]))
+    return _ceil_div(_ceil_div(inter, shared_by), unit) * unit * shared_by
 
 
 def _ceil_div(number: Any, by: Any) -> Any:

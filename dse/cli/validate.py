@@ -11,6 +11,7 @@
   dse validate moe                     fused MoE layers of frameworks, by GPU and implementation
   dse validate decode_attention        decode latencies of libraries: GQA and MLA
   dse validate collectives             NCCL's collectives and an engine's all-reduce, inside a node
+  dse validate serving                 published rates of whole models
   dse validate fused_communication     kernels that join computation and communication: published times
 
 Both answer as tables or, with --json, for a program. `dse validate gemm --help` and `dse validate schedules --help` say
@@ -32,6 +33,7 @@ from . import (
     validate_memory_bound,
     validate_moe,
     validate_schedules,
+    validate_serving,
 )
 
 WHAT = {
@@ -46,6 +48,7 @@ WHAT = {
     "moe": validate_moe,
     "decode_attention": validate_decode_attention,
     "collectives": validate_collectives,
+    "serving": validate_serving,
     "fused_communication": validate_fused_communication,
 }
 

@@ -59,6 +59,15 @@ NUMBERS = {
         Field("norm_in_all_reduce", "numbers", "1", "1: one kernel reduces over GPUs and normalises", **_SWITCH),
         Field("quantise_kernels", "numbers", "1", "1: kernels of their own narrow the activations", **_SWITCH),
         Field("gate_and_up_apart", "numbers", "1", "1: gate and up are two products, not one", **_SWITCH),
+        Field(
+            "exchange_sms",
+            "numbers",
+            "SMs",
+            "that carry prompts' tokens to experts while other kernels run",
+            positive=False,
+            whole=True,
+            default=0.0,
+        ),
         Field("shared_experts_beside", "numbers", "1", "1: shared experts run beside the routed ones", **_SWITCH),
         Field(
             "early_start_s",

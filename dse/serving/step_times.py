@@ -120,9 +120,7 @@ class StepModel:
         tokens = np.asarray(work.sequences) * work.queries
         return self.graphs & (np.asarray(work.prompts) == 0) & (tokens <= self.engine["graph_tokens_max"])
 
-    def _shown(
-        self, computing: Any, sending: Any, launched: Any, pace_s: Any, halves: np.ndarray, taken: Any
-    ) -> Any:
+    def _shown(self, computing: Any, sending: Any, launched: Any, pace_s: Any, halves: np.ndarray, taken: Any) -> Any:
         """Seconds of one layer, or of what comes once: kernels and collectives in order, or the longer of both where
         two halves take turns; at least the host's launches. A negative pace: kernels start early by so much. `taken`: of the SMs,
         by collectives while both run."""
@@ -159,9 +157,11 @@ def _halved(work: Work, halves: np.ndarray) -> Work:
     if (halves == 1).all():
         return work
     everywhere = None if work.everywhere is None else -(-np.asarray(work.everywhere) // halves)
+    half = -(-np.asarray(work.prompt_tokens) // halves)
     return replace(
         work,
-        prompt_tokens=-(-np.asarray(work.prompt_tokens) // halves),
+        prompt_tokens=half,
+        cached_tokens=work.cached_tokens + (work.prompt_tokens - half) // 2,  # the second half sees the first
         sequences=np.asarray(work.sequences) // halves,
         everywhere=everywhere,
     )

@@ -144,17 +144,20 @@ class _Figure:
 
     def predicted(self) -> ServingPrediction:
         figure = self.figure
+        if not figure.input_tokens or not figure.output_tokens:
+            raise UserError(f"{figure.name}: input_tokens or output_tokens is 0, unknown: nothing to predict")
         batch = figure.batch or self.largest_batch()
         whole, prefill = self.layout(batch), float("nan")
         if figure.phase == "prefill":
-            step, prefill = self.prefill(whole, -(-batch // figure.dp_attention))
+            together = figure.software.startswith(STATIC) or figure.unit != "ttft_s"
+            step, prefill = self.prefill(whole, batch if together else 1)
             return self.answer(batch, step, float("nan"), prefill, self.rate(batch, prefill, prefill))
         contexts = self.contexts()
         steps, decode = self.decode(whole, batch, contexts)
         if figure.phase == "decode":
             tpot = decode / figure.acceptance
         elif figure.software.startswith(STATIC):
-            _, prefill = self.prefill(whole, -(-batch // figure.dp_attention))
+            _, prefill = self.prefill(whole, batch)
             tpot = (prefill + (figure.output_tokens - 1) * decode) / figure.output_tokens
         else:
             tpot, prefill = self.shared(whole, batch, decode)
@@ -164,18 +167,23 @@ class _Figure:
         """(seconds a token, of a prompt) where prompts come in while others are decoded."""
         figure = self.figure
         passes = batch / figure.dp_attention / figure.output_tokens  # prompts that a group starts in a token
-        _, prompt = self.prefill(whole, 1)
+        _, prompt = self.prefill(whole, figure.dp_attention)
         if not figure.software.startswith(JOINED):
             return (decode / figure.acceptance + passes * prompt), prompt
+        share = passes * figure.acceptance  # prompts a step, of a group
+        step, running = self.joined(whole, batch, share)
+        extra = max(share - 1.0, 0.0) * prompt
+        return (running * step + (1.0 - running) * decode + extra) / figure.acceptance, prompt
+
+    def joined(self, whole: Layouts, batch: int, share: float) -> tuple[float, float]:
+        """(seconds of a step in which some group has a prompt, how many steps are so): all groups wait for it."""
+        figure, groups = self.figure, self.figure.dp_attention
+        some = 1.0 - (1.0 - min(share, 1.0)) ** groups
         work = self.decode_work(batch, np.array([self.contexts().mean()]))
-        tokens = figure.input_tokens
-        everywhere = np.asarray(work.everywhere) + tokens * figure.dp_attention
-        step = self.steps.times(replace(work, prompts=1, prompt_tokens=tokens, everywhere=everywhere), whole)
-        joined = float(step.round_s[0]) + self.engine["step_s"]
-        share = passes * figure.acceptance
-        if share <= 1.0:
-            return (share * joined + (1.0 - share) * decode) / figure.acceptance, prompt
-        return joined / figure.acceptance + (share - 1.0) / figure.acceptance * prompt, prompt
+        prompts = groups * min(share, 1.0) / some
+        everywhere = np.asarray(work.everywhere) + round(figure.input_tokens * prompts)
+        whole_work = replace(work, prompts=1, prompt_tokens=figure.input_tokens, everywhere=everywhere)
+        return float(self.steps.times(whole_work, whole).round_s[0]) + self.engine["step_s"], some
 
     def layout(self, batch: int, points: int = 1) -> Layouts:
         figure = self.figure
@@ -218,10 +226,10 @@ class _Figure:
         return step, seconds
 
     def prefill(self, whole: Layouts, prompts: int) -> tuple[StepTimes, float]:
-        """Of so many prompts a group of attention, in one step."""
+        """Of so many prompts in one step, over all groups of attention."""
         figure = self.figure
-        tokens = figure.input_tokens
-        everywhere = prompts * tokens * figure.dp_attention
+        tokens, everywhere = figure.input_tokens, prompts * figure.input_tokens
+        prompts = -(-prompts // figure.dp_attention)
         work = Work(prompts=prompts, prompt_tokens=tokens, everywhere=everywhere, routing=figure.routing)
         step = self.steps.times(work, whole)
         return step, float(step.round_s[0]) + self.engine["step_s"]
