@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ..serving.api import ServeResult
     from ..serving.serve import Service
 
+MOST_ROWS = 8  # that are named for one reason
 SHORT = {"launches": "waiting for launches", "hidden": "hidden", "send": "between stages", "host": "host"}
 
 
@@ -33,11 +34,8 @@ def result_text(result: "ServeResult", row: int | None) -> str:
         lines += [*_chosen_lines(result), ""]
     rows = result.table.to_dict("records")
     lines.append(outcome_table(rows, numbered=len(rows) > 1, phase=result.service.workload.phase))
-    lines += [""] if (result.table["reason"] != "runs").any() else []
-    for place, found in enumerate(rows):
-        if found["why"]:
-            label = f"row {place}, {layout_text(found)}" if len(rows) > 1 else layout_text(found)
-            lines.append(f"{label}: {found['why']}")
+    why = _why_lines(rows)
+    lines += ["", *why] if why else []
     if row is not None:
         phases = result.phases(row)
         lines += ["", f"where the time goes: {layout_text(rows[row])}"]
@@ -121,6 +119,25 @@ def service_dict(service: "Service") -> dict[str, Any]:
         "changes": list(service_changes(service)),
         "fields": list(FIELDS),
     }
+
+
+def _why_lines(rows: list[dict[Any, Any]]) -> list[str]:
+    """Why rows cannot run, each reason said once."""
+    of_why: dict[str, list[int]] = {}
+    for place, row in enumerate(rows):
+        if row["why"]:
+            of_why.setdefault(row["why"], []).append(place)
+    if len(rows) == 1:
+        return [f"{layout_text(rows[0])}: {why}" for why in of_why]
+    lines = []
+    for why, places in of_why.items():
+        label = f"row {places[0]}, {layout_text(rows[places[0]])}" if len(places) == 1 else f"rows {_some(places)}"
+        lines.append(f"{label}: {why}")
+    return lines
+
+
+def _some(places: list[int]) -> str:
+    return ", ".join(map(str, places[:MOST_ROWS])) + (", ..." if len(places) > MOST_ROWS else "")
 
 
 def _chosen_lines(result: "ServeResult") -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..content.model import GroupedAttention
 from ..text import byte_text
-from .layouts import REASONS
+from .layouts import REASONS, TWO_BATCHES
 from .serve import Service
 
 TRIED = (1, 2, 4, 8, 16, 32, 64)  # degrees that are named as alternatives
@@ -58,7 +58,7 @@ def _activations(row: Mapping[Any, Any], service: Service, usable_bytes: float) 
 
 def _kv_cache(row: Mapping[Any, Any], service: Service, usable_bytes: float) -> str:
     left = usable_bytes - row["weights_bytes"] - row["activation_bytes"]
-    step = int(row["dp"] * row["micro_batches"] * (2 if row["overlap"] else 1))
+    step = int(row["dp"] * row["micro_batches"] * (2 if row["overlap"] == TWO_BATCHES else 1))
     batch = floor(left / (row["kv_cache_bytes"] / row["batch"])) // step * step
     narrow = "" if service.types.kv_dtype else ", or --kv-dtype fp8"
     if batch < step:
@@ -112,8 +112,15 @@ def _experts(row: Mapping[Any, Any], service: Service, usable_bytes: float) -> s
     return f"experts_tp = {row['experts_tp']}, tp x cp x dp = {block}, {moe.experts} experts of {moe.inter}; {possible}"
 
 
+def _uneven(row: Mapping[Any, Any], service: Service, usable_bytes: float) -> str:
+    return (
+        f"{row['tp']} x {row['cp']} x {row['dp']} x {row['pp']} GPUs on nodes of {service.node}; degrees of an axis and "
+        f"those inside it should divide {service.node} or be multiples of it, or another placement"
+    )
+
+
 def _batch(row: Mapping[Any, Any], service: Service, usable_bytes: float) -> str:
-    step = row["dp"] * row["micro_batches"] * (2 if row["overlap"] else 1)
+    step = row["dp"] * row["micro_batches"] * (2 if row["overlap"] == TWO_BATCHES else 1)
     return f"batch = {row['batch']}; multiples of {step} do"
 
 
@@ -158,6 +165,7 @@ _MORE: dict[str, Callable[[Mapping[Any, Any], Service, float], str]] = {
     "gpus": _gpus,
     "stages": _stages,
     "experts": _experts,
+    "uneven_placement": _uneven,
     "batch": _batch,
     "micro_batches": _micro_batches,
     "fabric": _fabric,

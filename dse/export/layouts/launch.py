@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...serving.layout_words import layout_text
+from ...serving.layout_words import FROM_ZERO, layout_text, value_text
 from ...serving.layouts import PLACEMENTS
 from ...text import one_line
 
@@ -66,8 +66,8 @@ class Launch:
     def refuse_above_one(self, names: Mapping[str, str]) -> None:
         """Refuses degrees above 1 (or 0) that the framework does not know: name -> what it lacks."""
         for name, lacks in names.items():
-            if self[name] > int(name not in ("sequence_parallel", "overlap", "exchange")):
-                self.refused.append(f"{name} = {self[name]}: {lacks}")
+            if self[name] > int(name not in FROM_ZERO):
+                self.refused.append(f"{name} = {value_text(name, self[name])}: {lacks}")
 
     def refuse_order(self, order: Sequence[str]) -> None:
         """Refuses a placement whose axes in use do not stand in this order, the innermost first; inside one node the

@@ -1,6 +1,7 @@
 """Layouts as `sglang.launch_server` command lines. Options as in SGLang's documentation of its server arguments: its
 tensor parallel size counts all GPUs of a stage, of which attention data parallelism makes groups."""
 
+from ...serving.layouts import FUSED
 from .launch import Launch, command
 
 LACKS = {
@@ -24,7 +25,9 @@ def launch_sglang(launch: Launch) -> str:
     if pp > 1:
         words += ["--pp-size", pp, "--pp-max-micro-batch-size", launch["batch"] // (dp * launch["micro_batches"])]
     words += ["--moe-a2a-backend", "deepep"] if launch["exchange"] else []
-    if launch["overlap"]:
+    if launch["overlap"] == FUSED:
+        launch.refused.append("overlap = fused: products and collectives as one kernel")
+    elif launch["overlap"]:
         words.append("--enable-two-batch-overlap")
         if not launch.facts["experts"]:
             launch.refused.append("two_batches: only of models with experts")

@@ -12,7 +12,8 @@ LACKS = {
     "kv_split": "keys of the same heads on several GPUs in decode",
     "sequence_parallel": "an all-reduce cannot be split around the norms; the layout with sequence_parallel=0 can be "
     "launched",
-    "overlap": "no two halves of a batch in turns; the layout with overlap=none can be launched",
+    "overlap": "neither two halves of a batch in turns nor fused collectives; the layout with overlap=none can be "
+    "launched",
 }
 
 

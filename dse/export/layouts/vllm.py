@@ -1,6 +1,7 @@
 """Layouts as `vllm serve` command lines. Options as in vLLM's documentation of its engine arguments; its expert
 parallel size is always tensor x data parallel size, and its ranks are numbered tensor, pipeline, data parallel."""
 
+from ...serving.layouts import FUSED
 from .launch import Launch, command
 
 LACKS = {
@@ -32,7 +33,9 @@ def launch_vllm(launch: Launch) -> str:
     if launch["exchange"]:
         words += ["--all2all-backend", "deepep_low_latency"]
         launch.notes.append("all_to_all needs DeepEP; deepep_high_throughput suits instances that prefill")
-    if launch["overlap"]:
+    if launch["overlap"] == FUSED:
+        launch.refused.append("overlap = fused: products and collectives as one kernel")
+    elif launch["overlap"]:
         if dp > 1 and launch["exchange"]:
             words.append("--enable-dbo")
         else:

@@ -47,7 +47,7 @@ def draw_gains(panel: Any, answer: LayoutAnswer, one: ServiceAnswer) -> None:
         ticks = sorted(set(own["factor"]))
         panel.set_xscale("log")
         panel.set_xticks(ticks, [f"{tick:g}x" for tick in ticks])
-        panel.xaxis.set_minor_formatter("")
+        panel.minorticks_off()
         panel.set_xlabel(next((axis for axis in own["axis"] if axis), ""), parse_math=False)
     else:
         labels = list(dict.fromkeys(own["label"]))
