@@ -25,7 +25,7 @@ from .grouped_gemm_types import ExpertClass, GroupedGemmSchedule
 from .moe import products, schedules
 from .moe_ep_types import ExpertLayer, ExpertLayerSchedule
 from .moe_exchange import ExchangeTimes, exchange_checks, exchange_times
-from .moe_exchange_types import LOW_LATENCY, Exchange
+from .moe_exchange_types import LOW_LATENCY, Exchange, ExchangeSchedule
 from .moe_types import Moe
 
 TILES_EXACT = 2.0**22  # below which `jaxmodel.overlap` counts exactly
@@ -39,18 +39,19 @@ def cost(problem: ExpertLayer, schedule: ExpertLayerSchedule, gpu: Gpu) -> Fused
     left = dataclasses.replace(driven, sm_count=sms)
     ends = ((problem.dispatch, _after_arrivals), (problem.combine, _before_departures))
     layer = dataclasses.replace(problem.layer, classes=_groups(problem, schedule))
-    found, exposed, checks, net_s, moved = [], [], [], 0.0, 0.0
+    way = ExchangeSchedule(**{f.name: getattr(schedule, f.name) for f in dataclasses.fields(ExchangeSchedule)})
+    found, exposed, checks, net_s = [], [], [], 0.0
     for (exchange, together), product, run in zip(ends, products(layer), schedules(schedule), strict=True):
         if exchange is None:
             continue
         parts = grouped_parts(product, run, left)
-        times = exchange_times(exchange, schedule, gpu)
+        times = exchange_times(exchange, way, gpu)
         alone_s = parts.busy_s
         end_s = together(parts, times, exchange, schedule, _own_share(layer.classes, run))
         found.append(parts)
         exposed.append(jnp.maximum(end_s - alone_s, 0.0))
-        checks += [*_checks(parts, schedule), *exchange_checks(times, schedule, gpu)]
-        net_s, moved = net_s + times.link_s, moved + times.link_bytes
+        checks += [*_checks(parts, schedule), *exchange_checks(times, way, gpu)]
+        net_s = net_s + times.link_s
     whole = problem.dispatch is not None and problem.combine is not None
     helpers_s = _activation_seconds(problem.layer, schedule, gpu) if whole else jnp.zeros_like(gpu.launch_overhead_s)
     launches = jnp.where((schedule.one_kernel > 0) & whole, 0.5, 1.0)  # of each product
@@ -82,10 +83,9 @@ def _own_share(groups: tuple[ExpertClass, ...], run: GroupedGemmSchedule) -> Flo
     return own / jnp.maximum(routed(groups, height).blocks, 1.0)
 
 
-def _waves(parts: GroupedParts) -> tuple[Floats, Floats]:
-    """Waves of a product's tiles, and seconds of each."""
-    number = ceil_div_by_reciprocal(parts.tiles, parts.slots)
-    return number, parts.busy_s / number
+def _wave_seconds(parts: GroupedParts) -> Floats:
+    """Of each of a product's waves, all alike."""
+    return parts.busy_s / ceil_div_by_reciprocal(parts.tiles, parts.slots)
 
 
 def _chunked(tiles: Floats, wanted: Floats) -> tuple[Floats, Floats, Floats]:
@@ -98,8 +98,6 @@ def _chunked(tiles: Floats, wanted: Floats) -> tuple[Floats, Floats, Floats]:
 def _after_arrivals(
     parts: GroupedParts, times: ExchangeTimes, of: Exchange, schedule: ExpertLayerSchedule, own_share: Floats
 ) -> Floats:
-    number, tile_s = _waves(parts)
-    del number
     own = jnp.minimum(jnp.floor(parts.tiles * own_share), parts.tiles)
     each, chunks, last = _chunked(parts.tiles - own, schedule.chunks)
     flag_s = of.link.flag_s
@@ -107,7 +105,7 @@ def _after_arrivals(
     return arrival_seconds(
         parts.tiles,
         parts.slots,
-        tile_s,
+        _wave_seconds(parts),
         own_tiles=own,
         chunks=chunks,
         chunk_tiles=each,
@@ -121,7 +119,7 @@ def _before_departures(
     parts: GroupedParts, times: ExchangeTimes, of: Exchange, schedule: ExpertLayerSchedule, own_share: Floats
 ) -> Floats:
     del own_share
-    _, tile_s = _waves(parts)
+    tile_s = _wave_seconds(parts)
     each, chunks, last = _chunked(parts.tiles, schedule.chunks)
     a_chunk_s = times.stream_s * each / parts.tiles + of.link.flag_s
     return departure_seconds(

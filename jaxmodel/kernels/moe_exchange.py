@@ -64,7 +64,7 @@ def exchange_times(of: Exchange, schedule: ExchangeSchedule, gpu: Gpu) -> Exchan
     link_bytes = rows * forwarded * of.row_bytes
     link_s = link_bytes / link.remote_bytes_per_s
     network_rows = jnp.where(low, of.expert_rows, of.node_rows)
-    network_rate = jnp.where(of.network.bytes_per_s > 0, of.network.bytes_per_s, 1.0)
+    network_rate = jnp.where(of.network.bytes_per_s > 0, of.network.bytes_per_s, link.remote_bytes_per_s)
     network_s = jnp.where(nodes > 1, network_rows * outside * of.row_bytes / network_rate, 0.0)
     hop_s = link.hop_s + jnp.where(nodes > 1, of.network.hop_s, 0.0)
     busiest_s = jnp.maximum(link_s, network_s)

@@ -1,6 +1,7 @@
 """What Ulysses and ring attention share: launches of attention added up to one cost, with transfers around them."""
 
 import dataclasses
+from typing import Any
 
 import jax.numpy as jnp
 
@@ -56,7 +57,7 @@ def added_up(launches: list[tuple[Cost, Floats]], around: Around, own_reason: Fl
     Footprint, registers and residency are those of the last kind of launch, which is the most frequent one.
     """
     last, _ = launches[-1]
-    total = {name: sum(getattr(cost, name) * count for cost, count in launches) for name in ADDED}
+    total: dict[str, Any] = {name: sum(getattr(cost, name) * count for cost, count in launches) for name in ADDED}
     requested = total["l15_bytes"]
     hits = {
         name: jnp.clip(sum(getattr(cost, name) * cost.l15_bytes * n for cost, n in launches) / requested, 0.0, 1.0)
@@ -69,7 +70,7 @@ def added_up(launches: list[tuple[Cost, Floats]], around: Around, own_reason: Fl
     total["ddr_write_bytes"] += around.merge_write_bytes
     total["ddr_bytes"] += merged_bytes
     total["energy_j"] += gpu.static_w * (around.exposed_s + around.merge_s) + gpu.joule_per_ddr_byte * merged_bytes
-    pipeline_s = [
+    pipeline_s: list[Any] = [
         sum(cost.pipeline_s[place] * count for cost, count in launches) + jnp.zeros_like(total["latency_s"])
         for place in range(len(PIPELINES))
     ]

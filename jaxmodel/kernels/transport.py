@@ -36,7 +36,7 @@ def way_of(link: Link, transport: Floats, comm_sms: Floats) -> Way:
     rate = jnp.where(copies, link.copy_bytes_per_s, by_sms)
     kernel_s = jnp.where(transport > SMS, link.start_s, 0.0)
     return Way(
-        bytes_per_s=jnp.where(rate > 0, rate, 1.0),
+        bytes_per_s=jnp.where(rate > 0, rate, link.remote_bytes_per_s),
         start_s=jnp.where(copies, link.copy_start_s, link.hop_s + kernel_s),
         hold_s=jnp.where(copies, link.copy_chunk_s, jnp.where(transport > SMS, 0.0, link.flag_s)),
         there=jnp.where(rate > 0, 1.0, 0.0),
