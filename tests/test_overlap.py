@@ -43,8 +43,8 @@ def test_six_levels_are_enough_for_chunks_and_slots_as_kernels_have_them() -> No
     tread = random.uniform(1.0, 50.0, 4000)
     slope = tread * step / width * np.exp(random.normal(0.0, 0.3, 4000))
     offset = random.integers(0, 1000, 4000)
-    whole = (a.astype(float) for a in (step, offset, width))
-    found = staircase_maximum(count.astype(float), slope, tread, *whole)
+    step, offset, width = (a.astype(float) for a in (step, offset, width))
+    found = staircase_maximum(count.astype(float), slope, tread, step, offset, width)
     exact = [twin.staircase(*row) for row in zip(count, slope, tread, step, offset, width, strict=True)]
     np.testing.assert_allclose(found, exact, rtol=1e-9, atol=1e-9)
 
@@ -105,7 +105,7 @@ def waves(draw):
     """tiles, slots, and the times of a tile in the middle, in the first and in the last wave."""
     tile_s = draw(TIMES)
     first_s = tile_s + draw(st.sampled_from([0, 0, 1, 3])) * draw(TIMES)
-    last_s = tile_s * draw(st.sampled_from([0.25, 0.5, 1.0]))
+    last_s = tile_s * draw(st.sampled_from([0.25, 0.5, 1.0, 1.25]))
     return draw(TILES), draw(SLOTS), tile_s, first_s, last_s
 
 

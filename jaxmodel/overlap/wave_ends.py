@@ -10,7 +10,7 @@ from ..types import Array, Floats
 class WaveEnds:
     """Seconds from the start: wave 1 ends at first_s, each further one tile_s later, the last one at all_s.
 
-    `first_s` is at least `tile_s`, and the last wave, where it is not the first, takes at most `tile_s`.
+    `first_s` is at least `tile_s`; the last wave, where it is not the first, may be shorter or longer than others.
     """
 
     first_s: Array
@@ -22,6 +22,7 @@ class WaveEnds:
         return jnp.where(wave < number, self.first_s + (wave - 1.0) * self.tile_s, self.all_s)
 
     def spared_s(self, number: Floats) -> Floats:
-        """By how much the last of `number` waves is shorter than one in the middle; 0 where there is one only."""
+        """By how much the last of `number` waves is shorter than one in the middle, below 0 where it is longer; 0 where
+        there is one only."""
         regular_s = self.first_s + (number - 1.0) * self.tile_s
-        return jnp.where(number > 1, jnp.maximum(regular_s - self.all_s, 0.0), 0.0)
+        return jnp.where(number > 1, regular_s - self.all_s, 0.0)
