@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dse import schedule_set
-from dse.content.engine import Engine, KernelEntry, load_engine
+from dse.content.engine import NUMBERS, Engine, KernelEntry, load_engine
 from dse.content.fabric import load_fabric
 from dse.content.gpu import load_gpu
 from dse.content.model import DenseFfn, GroupedAttention, ModelConfig, MoeFfn
@@ -25,8 +25,13 @@ from dse.step_operators import Types
 GPU = load_gpu("h100_sxm")
 FABRIC = load_fabric("nvlink4_x8+infiniband_ndr")
 NODE = 8
+_VLLM = load_engine("vllm")
 ENGINE = replace(  # without what engines fuse or hide, and with kernels of few schedules
-    load_engine("vllm"),
+    _VLLM,
+    values={
+        name: replace(_VLLM.values[name], value=0.0) if field.default == 0 else _VLLM.values[name]
+        for name, field in NUMBERS.items()
+    },
     kernels=(
         KernelEntry("gemm", preset="library"),
         KernelEntry("attention", preset="fa3_d128", implementation="vllm_flash_attn_fa3"),

@@ -99,7 +99,8 @@ def _memory(layouts: Layouts, workload: Workload, steps: StepModel) -> Memory:
     prompts = decoded / (1 + workload.draft_tokens) if workload.phase == "prefill" else 1
     new_tokens = (workload.input_tokens - workload.cached_tokens) * prompts
     prompt = np.minimum(new_tokens, steps.engine["activation_tokens"]) / layouts["cp"]
-    in_step = {"serve": np.where(layouts["chunk"] > 0, layouts["chunk"] + decoded, np.maximum(prompt, decoded))}
+    chunked = layouts["chunk"] / layouts["cp"] + decoded
+    in_step = {"serve": np.where(layouts["chunk"] > 0, chunked, np.maximum(prompt, decoded))}
     in_step |= {"decode": decoded, "prefill": prompt + 0.0 * decoded}
     longest = workload.longest if workload.phase != "prefill" else workload.input_tokens
     capacity = steps.kernels.gpu["ddr_capacity_bytes"]
