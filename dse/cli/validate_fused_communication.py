@@ -19,6 +19,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
     parser.add_argument("--kernel", default="", metavar="NAME,...", help="only these kernels of the table")
     parser.add_argument("--all", action="store_true", help="also rows of which something is not published")
+    parser.add_argument(
+        "--apart", action="store_true", help="what GEMMs were compared with: the library's kernels one after the other"
+    )
     parser.add_argument("--json", action="store_true", help="the answer as JSON on standard output")
 
 
@@ -30,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     configure_jax()
     kernels = [name.strip() for name in arguments.kernel.split(",") if name.strip()]
-    rows = fused_rows(kernels, None if arguments.all else True)
+    rows = fused_rows(kernels, None if arguments.all else True, arguments.apart)
     return show_published(rows, arguments.json, ("error",), _table, _below)
 
 

@@ -25,6 +25,7 @@ PREDICTORS = {  # kernel of the rows -> "module:function", a `Predictor`
     "ring_attention": "dse.validation.fused_attention:predict_ring",
     "ulysses": "dse.validation.fused_attention:predict_ulysses",
 }
+APART = dict.fromkeys(("ag_gemm", "gemm_rs", "gemm_ar"), "dse.validation.fused_matmul:predict_apart")
 
 
 @dataclass(frozen=True)
@@ -124,21 +125,23 @@ def figures(kernels: Iterable[str] = (), exact: bool | None = None) -> list[Figu
     return [figure for figure in found if exact is None or figure.exact == exact]
 
 
-def fused_rows(kernels: Iterable[str] = (), exact: bool | None = True) -> list[FusedRow]:
+def fused_rows(kernels: Iterable[str] = (), exact: bool | None = True, apart: bool = False) -> list[FusedRow]:
     """Predictions beside the figures of those kernels that have a predictor. A predictor gives None for a figure that a
     number of the model comes from, or that is no problem of its kernel.
 
     Args:
         kernels, exact: as `figures` takes them.
+        apart: of what the rows were compared with, where published: the library's kernels one after the other.
 
     Raises:
         UserError: as `figures` does.
     """
     found: list[FusedRow] = []
-    asked = [figure for figure in figures(kernels, exact) if figure.kernel in PREDICTORS]
+    predictors = APART if apart else PREDICTORS
+    asked = [figure for figure in figures(kernels, exact) if figure.kernel in predictors]
     for kernel in dict.fromkeys(figure.kernel for figure in asked):
         own = [figure for figure in asked if figure.kernel == kernel]
-        predict: Predictor = attribute(PREDICTORS[kernel])
+        predict: Predictor = attribute(predictors[kernel])
         found += [_row(figure, made) for figure, made in zip(own, predict(own), strict=True) if made is not None]
     return found
 

@@ -6,7 +6,7 @@ left the fastest schedule is taken.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..content.gpu import load_gpu
 from ..kernels.fused_communication import AllGatherGemm, FusedGemmProblem, GemmAllReduce, GemmReduceScatter
@@ -53,16 +53,30 @@ def predict_matmul(rows: Sequence[Figure]) -> list[Prediction]:
     return [_predict(row) for row in rows]
 
 
-def _predict(row: Figure) -> Prediction:
-    kind = next(kind for beginning, kind in KINDS[row.kernel] if row.implementation.startswith(beginning))
+def predict_apart(rows: Sequence[Figure]) -> list[Prediction | None]:
+    """A `Predictor` of what rows were compared with: the library's GEMM and its collective, one after the other."""
+    found = []
+    for row in rows:
+        together_s = row.get("unfused_s")
+        as_figure = replace(row, value=together_s)
+        family = load_gpu(row.gpu).families(row.dtype)[0]
+        found.append(best_of_preset(as_figure, _problem(row), family, "apart", {}) if together_s else None)
+    return found
+
+
+def _problem(row: Figure) -> FusedGemmProblem:
     shape = f"{row['m']}x{row['n']}x{row['k']}"
     cache = "cold" if row.get("cold_l2") else "a_warm"
-    problem = PROBLEMS[row.kernel].from_shape(shape, dtype=row.dtype, ranks=row.ranks, fabric=row.fabric, cache=cache)
+    return PROBLEMS[row.kernel].from_shape(shape, dtype=row.dtype, ranks=row.ranks, fabric=row.fabric, cache=cache)
+
+
+def _predict(row: Figure) -> Prediction:
+    kind = next(kind for beginning, kind in KINDS[row.kernel] if row.implementation.startswith(beginning))
     known = dict(kind.fields)
     if row.get("comm_sms"):
         known["comm_sms"] = row["comm_sms"]
     family = load_gpu(row.gpu).families(row.dtype)[0]
-    return best_of_preset(row, problem, family, kind.preset, {**known, **_tile(row, family)})
+    return best_of_preset(row, _problem(row), family, kind.preset, {**known, **_tile(row, family)})
 
 
 def _tile(row: Figure, family: str) -> dict[str, int]:
