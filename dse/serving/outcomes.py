@@ -76,7 +76,7 @@ def evaluate_layouts(
     kept = np.flatnonzero(reason == 0)
     usable = steps.kernels.gpu["ddr_capacity_bytes"] * steps.engine["memory_share"] - steps.engine["reserved_bytes"]
     if len(kept):
-        held = _memory(layouts.take(kept), workload, steps)
+        held = memory_held(layouts.take(kept), workload, steps)
         for name, values in (
             ("weights_bytes", held.weights),
             ("kv_cache_bytes", held.kv_cache),
@@ -94,7 +94,8 @@ def evaluate_layouts(
     return Outcomes(layouts, reason, columns, usable)
 
 
-def _memory(layouts: Layouts, workload: Workload, steps: StepModel) -> Memory:
+def memory_held(layouts: Layouts, workload: Workload, steps: StepModel) -> Memory:
+    """What a workload holds on the fullest GPU of each layout."""
     decoded = layouts["batch"] / (layouts["dp"] * layouts["micro_batches"]) * (1 + workload.draft_tokens)
     prompts = decoded / (1 + workload.draft_tokens) if workload.phase == "prefill" else 1
     new_tokens = (workload.input_tokens - workload.cached_tokens) * prompts
@@ -165,9 +166,7 @@ class Served:
             prefill[cut] = part.through_s(mixed, chunks)
             ttft[cut] = 0.5 * mixed_s + prefill[cut] + host_s * chunks
         found = self.common(step, tpot=tpot, ttft=ttft, prefill=prefill, decode=alone_s + drafts_s)
-        reason = self.reasons(found, tpot + ttft)
-        reason[(reason == 0) & short] = CODES["chunk"]
-        return found, reason
+        return found, self.reasons(found, tpot + ttft, short)
 
     def step(self, work: Work) -> StepTimes:
         return self.steps.times(work, self.layouts, self.progress)
@@ -239,11 +238,13 @@ class Served:
             "kernels": step.kernels,
         }
 
-    def reasons(self, found: Mapping[str, np.ndarray], time_s: np.ndarray) -> np.ndarray:
-        reason = np.zeros(len(self.layouts), np.int8)
-        unpriced = ~np.isfinite(found["exchange_s"])
-        reason[~np.isfinite(time_s)] = CODES["kernels"]
-        reason[unpriced] = CODES["fabric"]
+    def reasons(
+        self, found: Mapping[str, np.ndarray], time_s: np.ndarray, short: np.ndarray | bool = False
+    ) -> np.ndarray:
+        """`short`: where chunks are too small for the prompts that come in."""
+        reason = np.where(np.isfinite(time_s), 0, CODES["kernels"]).astype(np.int8)
+        reason[short & np.ones(len(self.layouts), bool)] = CODES["chunk"]
+        reason[~np.isfinite(found["exchange_s"])] = CODES["fabric"]
         late = (found["ttft_s"] > self.workload.ttft_max_s) | (found["tpot_s"] > self.workload.tpot_max_s)
         reason[(reason == 0) & late] = CODES["limit"]
         return reason
