@@ -57,7 +57,10 @@ NUMBERS = {
         Field("reserved_bytes", "numbers", "bytes", "of it, neither weights, cache nor activations", positive=False),
         Field("activation_tokens", "numbers", "tokens", "most tokens of a step on a GPU", whole=True),
         Field("norm_in_all_reduce", "numbers", "1", "1: one kernel reduces over GPUs and normalises", **_SWITCH),
-        Field("quantise_kernels", "numbers", "1", "1: kernels of their own narrow the activations", **_SWITCH),
+        *(
+            Field(f"quantise_{dtype}", "numbers", "1", f"1: kernels of their own make {dtype} activations", **_SWITCH)
+            for dtype in ("fp8", "fp8_block", "nvfp4")
+        ),
         Field("gate_and_up_apart", "numbers", "1", "1: gate and up are two products, not one", **_SWITCH),
         Field(
             "exchange_sms",

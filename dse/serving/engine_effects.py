@@ -15,7 +15,8 @@ SHARED = ("shared_gate_up", "shared_activation", "shared_down")
 
 def engine_types(types: Types, engine: Engine) -> Types:
     """The types, narrow activations made by kernels of their own where the engine does so."""
-    return replace(types, quantise_a=types.quantise_a or engine["quantise_kernels"] > 0)
+    number = f"quantise_{types.dtype}"
+    return replace(types, quantise_a=types.quantise_a or (number in engine.values and engine[number] > 0))
 
 
 def engine_operators(operators: Sequence[Operator], layouts: Layouts, engine: Engine) -> list[Operator]:
