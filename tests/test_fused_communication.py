@@ -87,8 +87,8 @@ def test_apart_takes_what_the_collective_and_the_gemm_take(kernel, transport, by
     link = problem.link
     switched = transport == SWITCH
     price = Protocol(
-        start_s=link.start_s,
-        hop_s=link.switch_hop_s if switched else link.hop_s,
+        start_s=link.switch_start_s if switched else link.start_s,
+        hop_s=0.0 * link.hop_s if switched else link.hop_s,
         peer_s=link.flag_s,
         bytes_per_s=link.switch_bytes_per_s if switched else link.remote_bytes_per_s,
     )

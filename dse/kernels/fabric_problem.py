@@ -132,4 +132,5 @@ def link_numbers(level: FabricLevel) -> dict[str, float]:
         "switch_bytes_per_s": switched,
         "switch_hop_s": number("multimem", "start_s", hop_s),
         "start_s": number(bulk, "start_s"),
+        "switch_start_s": number("multicast", "start_s", number("multimem", "start_s")),
     }

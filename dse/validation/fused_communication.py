@@ -25,7 +25,7 @@ PREDICTORS = {  # kernel of the rows -> "module:function", a `Predictor`
     "ring_attention": "dse.validation.fused_attention:predict_ring",
     "ulysses": "dse.validation.fused_attention:predict_ulysses",
 }
-APART = dict.fromkeys(("ag_gemm", "gemm_rs", "gemm_ar"), "dse.validation.fused_matmul:predict_apart")
+APART: dict[str, str] = dict.fromkeys(("ag_gemm", "gemm_rs", "gemm_ar"), "dse.validation.fused_matmul:predict_apart")
 
 
 @dataclass(frozen=True)

@@ -41,14 +41,14 @@ def _transfers(problem: FusedGemm, schedule: FusedGemmSchedule, gpu: Gpu, chunks
     start_s = jnp.where(copied, link.copy_start_s, jnp.where(switched, link.switch_hop_s, link.hop_s))
     chunk_s = jnp.where(copied, link.copy_chunk_s * chunks.shards, link.flag_s)
     pieces = jnp.where(copied, (link.ranks - 1.0) * link.copy_chunk_s, (link.ranks - 2.0) * link.flag_s)
-    whole_s = start_s + remote_rows * row_s
+    begun_s = jnp.where(switched, link.switch_start_s, link.start_s + start_s)
     busy = schedule.comm_sms > 0
     return Transfers(
         net_bytes=remote_rows * row_bytes * wire,
         net_bytes_per_s=rate,
         l2_bytes=2.0 * remote_rows * row_bytes,  # what arrives, and as much that peers take
         ddr_bytes=remote_rows * row_bytes,
-        apart_s=whole_s + pieces + link.start_s,
+        apart_s=begun_s + pieces + remote_rows * row_s,
         end_s=lambda tiles: _end_s(tiles, schedule.order == RASTER, gemm.m, start_s, row_s, chunk_s),
         checks=(
             ((schedule.transport == ONE_SHOT) | (copied & busy), Reason.TRANSPORT),

@@ -47,6 +47,7 @@ def _transfers(problem: FusedGemm, schedule: Schedule, gpu: Gpu, chunks: Chunks)
     hops_s = jnp.where(switched, link.switch_hop_s, jnp.where(one_shot, 1.0, 2.0) * link.hop_s)
     closing_s = hops_s + sum_s * jnp.minimum(chunks.rows / gemm.m, 1.0)
     pieces = (ranks - 2.0) * link.flag_s
+    begun_s = jnp.where(switched, link.switch_start_s, link.start_s + hops_s)
     apart_sum_s = sum_seconds(summed, written, 0.0, gpu)
     arriving = jnp.where(switched, 1.0, jnp.where(one_shot, ranks - 1.0, 1.0))
     return Transfers(
@@ -54,7 +55,7 @@ def _transfers(problem: FusedGemm, schedule: Schedule, gpu: Gpu, chunks: Chunks)
         net_bytes_per_s=rate,
         l2_bytes=bytes_ * (arriving + 1.0) + summed,
         ddr_bytes=bytes_,
-        apart_s=link.start_s + hops_s + pieces + bytes_ * wire / rate + apart_sum_s,
+        apart_s=begun_s + pieces + bytes_ * wire / rate + apart_sum_s,
         end_s=lambda tiles: _end_s(tiles, gemm.m, paced_s, link.flag_s, closing_s),
         checks=(
             ((schedule.transport == COPY_ENGINES) | (schedule.queue > 1), Reason.TRANSPORT),

@@ -51,6 +51,8 @@ def _transfers(problem: FusedGemm, schedule: Schedule, gpu: Gpu, chunks: Chunks)
     behind_s = jnp.where(beside | switched, 0.0, reduced_s + gpu.dependent_launch_s)
     apart_sum_s = sum_seconds(reduced_bytes, chunks.shard_rows * row_bytes, 0.0, gpu)
 
+    begun_s = jnp.where(switched, link.switch_start_s, link.start_s + after_s)
+
     def end_s(tiles: Tiles) -> Floats:
         paced_s = jnp.maximum(row_s, sum_row_s)
         closing_s = after_s + last_sum_s
@@ -62,7 +64,7 @@ def _transfers(problem: FusedGemm, schedule: Schedule, gpu: Gpu, chunks: Chunks)
         net_bytes_per_s=rate,
         l2_bytes=jnp.where(posted, 0.0, 2.0 * sent_rows * row_bytes) + jnp.where(beside, reduced_bytes, 0.0),
         ddr_bytes=jnp.where(copied, sent_rows * row_bytes, 0.0),
-        apart_s=link.start_s + after_s + pieces + sent_rows * row_bytes / rate + apart_sum_s,
+        apart_s=begun_s + pieces + sent_rows * row_bytes / rate + apart_sum_s,
         end_s=end_s,
         reduction_s=behind_s,
         checks=(

@@ -22,17 +22,10 @@ class Link:
     switch_bytes_per_s: Array  # loads that the switch reduces, stores that it multicasts
     switch_hop_s: Array  # what such an exchange takes beside its bytes, all ranks ready before and told after it
     start_s: Array  # launch of a collective's own kernel, where nothing is fused
+    switch_start_s: Array  # the same of one in the switch, whole: nothing of `switch_hop_s` comes on top
 
     def scaled(self, rates: Floats = 1.0, latencies: Floats = 1.0) -> "Link":
         """With every rate and every latency times a factor."""
-        return Link(
-            ranks=self.ranks,
-            **{
-                name: getattr(self, name) * latencies
-                for name in ("hop_s", "flag_s", "copy_start_s", "copy_chunk_s", "switch_hop_s", "start_s")
-            },
-            **{
-                name: getattr(self, name) * rates
-                for name in ("remote_bytes_per_s", "sm_bytes_per_s", "copy_bytes_per_s", "switch_bytes_per_s")
-            },
-        )
+        kept = {name: getattr(self, name) for name in Link.__dataclass_fields__}
+        by = {name: rates if name.endswith("bytes_per_s") else latencies for name in kept if name != "ranks"}
+        return Link(**kept | {name: kept[name] * factor for name, factor in by.items()})

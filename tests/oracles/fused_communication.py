@@ -105,6 +105,10 @@ def _by_sms(rate: float, sms: float, link: Link) -> float:
     return min(rate, sms * link.sm_bytes_per_s) if link.sm_bytes_per_s else rate
 
 
+def _begun(s: FusedGemmSchedule, link: Link, hops: float) -> float:
+    return link.switch_start_s if s.transport == SWITCH else link.start_s + hops
+
+
 def _pieces(rows: float, each: float) -> list[float]:
     """Rows of every chunk of so many rows."""
     return [min(each, rows - start) for start in range(0, math.ceil(rows), int(each))]
@@ -146,7 +150,7 @@ def _gather(p: FusedGemm, s: FusedGemmSchedule, g: Gpu, cut: Work) -> Work:
     moved = remote * row
     return Work(
         net=moved * wire, rate=rate, l2=2 * moved, ddr=moved, behind=0.0, end=end,
-        apart=link.start_s + start + flags + moved * wire / rate,
+        apart=_begun(s, link, start) + flags + moved * wire / rate,
     )  # fmt: skip
 
 
@@ -218,7 +222,7 @@ def _scatter(p: FusedGemm, s: FusedGemmSchedule, g: Gpu, cut: Work) -> Work:
         l2=(0.0 if posted else 2 * rows * row) + (partials if beside else 0.0),
         ddr=rows * row if s.transport == COPIES else 0.0,
         behind=0.0 if beside or s.transport == SWITCH else sums + g.dependent_launch_s,
-        apart=link.start_s + after + flags + rows * row / rate + _sum(partials, cut.shard * row, 0, g),
+        apart=_begun(s, link, after) + flags + rows * row / rate + _sum(partials, cut.shard * row, 0, g),
         end=end,
     )  # fmt: skip
 
@@ -242,7 +246,7 @@ def _reduce(p: FusedGemm, s: FusedGemmSchedule, g: Gpu, cut: Work) -> Work:
     closing = hops + sums * min(cut.rows / q.m, 1.0)
     return Work(
         net=bytes_ * wire, rate=rate, l2=bytes_ * (arriving + 1) + bytes_ * added, ddr=bytes_, behind=0.0,
-        apart=link.start_s + hops + (ranks - 2) * link.flag_s + bytes_ * wire / rate
+        apart=_begun(s, link, hops) + (ranks - 2) * link.flag_s + bytes_ * wire / rate
         + _sum(bytes_ * added, bytes_ * written, 0, g),
         end=lambda grid, ends: _leave(grid, ends, cut, q.m, row_s, link.flag_s, closing),
     )  # fmt: skip

@@ -49,7 +49,7 @@ def draw_fused(count: int, seed: int, family: str, kernel: str) -> FusedDraw:
         remote_bytes_per_s=spread(2e10, 2e12), sm_bytes_per_s=single(some(0.7, spread(2e9, 1e11))),
         copy_bytes_per_s=spread(2e10, 2e12), copy_start_s=spread(3e-7, 6e-6), copy_chunk_s=spread(3e-7, 6e-6),
         switch_bytes_per_s=single(some(0.8, spread(2e10, 2e12))), switch_hop_s=spread(3e-7, 2e-5),
-        start_s=spread(1e-6, 3e-5),
+        start_s=spread(1e-6, 3e-5), switch_start_s=spread(1e-6, 1e-4),
     )  # fmt: skip
     order = random.choice([0, 0, 0, 0, 1, 2], count)
     transport = random.choice({"ag_gemm": [0, 1, 1, 2], "gemm_rs": [0, 1, 1, 2], "gemm_ar": [1, 2, 3]}[kernel], count)
