@@ -28,7 +28,7 @@ DEGREES = {  # option -> (metavar, help)
     "sequence_parallel": ("0,1", "1: norms on a share of the tokens"),
     "placement": ("ORDER", "which axis lies innermost on the fabric: tp.cp.dp.pp (default), pp.tp.cp.dp, ..."),
     "exchange": ("HOW", "tokens to experts: all_gather (default) or all_to_all"),
-    "overlap": ("HOW", "none (default); two_batches: one half computes while the other communicates; fused: in products"),
+    "overlap": ("HOW", "none (default); two_batches: a half computes while the other communicates; fused: in products"),
     "micro_batches": ("N,N", "parts of the batch in the pipeline (default: pp where it divides the batch)"),
     "batch": ("N,N", "sequences that an instance decodes at once (default: 1)"),
     "chunk": ("N,N", "tokens of prompts in a step beside decoded ones; 0 (default): whole prompts"),

@@ -1,12 +1,15 @@
 """Why a layout cannot run, with the numbers, and what to change."""
 
 from collections.abc import Callable, Mapping
-from math import floor, gcd
+from math import gcd
 from typing import Any
+
+import numpy as np
 
 from ..content.model import GroupedAttention
 from ..text import byte_text
-from .layouts import REASONS, TWO_BATCHES
+from .layouts import FIELDS, REASONS, TWO_BATCHES, layouts_of
+from .outcomes import memory_held
 from .serve import Service
 
 TRIED = (1, 2, 4, 8, 16, 32, 64)  # degrees that are named as alternatives
@@ -57,13 +60,15 @@ def _activations(row: Mapping[Any, Any], service: Service, usable_bytes: float) 
 
 
 def _kv_cache(row: Mapping[Any, Any], service: Service, usable_bytes: float) -> str:
-    left = usable_bytes - row["weights_bytes"] - row["activation_bytes"]
     step = int(row["dp"] * row["micro_batches"] * (2 if row["overlap"] == TWO_BATCHES else 1))
-    batch = floor(left / (row["kv_cache_bytes"] / row["batch"])) // step * step
+    batches = np.arange(step, int(row["batch"]) + 1, step)
+    columns = {name: np.full(len(batches), int(row[name])) for name in FIELDS} | {"batch": batches}
+    held = memory_held(layouts_of(columns, batches, service.node), service.workload, service.steps())
+    fits = batches[held.weights + held.activations + held.kv_cache <= usable_bytes]
     narrow = "" if service.types.kv_dtype else ", or --kv-dtype fp8"
-    if batch < step:
+    if not len(fits):
         return f"{_memory(row, service, usable_bytes)}; no batch fits: share it over more GPUs (tp, pp){narrow}"
-    return f"{_memory(row, service, usable_bytes)}; a batch of at most {batch}{narrow}"
+    return f"{_memory(row, service, usable_bytes)}; a batch of at most {fits[-1]}{narrow}"
 
 
 def _ep(service: Service) -> str:
@@ -113,9 +118,10 @@ def _experts(row: Mapping[Any, Any], service: Service, usable_bytes: float) -> s
 
 
 def _uneven(row: Mapping[Any, Any], service: Service, usable_bytes: float) -> str:
+    node = service.node
     return (
-        f"{row['tp']} x {row['cp']} x {row['dp']} x {row['pp']} GPUs on nodes of {service.node}; degrees of an axis and "
-        f"those inside it should divide {service.node} or be multiples of it, or another placement"
+        f"{row['tp']} x {row['cp']} x {row['dp']} x {row['pp']} GPUs on nodes of {node}; an axis with those inside it "
+        f"should divide {node} or be a multiple of it; or take another placement"
     )
 
 
