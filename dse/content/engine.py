@@ -251,9 +251,9 @@ def _entry(table: Any, where: str, problems: Problems) -> KernelEntry:
             read_implementation(table["kernel"], table["implementation"])
         except UserError as error:
             problems.add(f"{where}.implementation", str(error))
-    lists = {key: tuple(table.get(key, ())) for key in ENTRY_LISTS}
-    texts = {key: table.get(key, "") for key in ENTRY_TEXTS}
-    return KernelEntry(**texts, **lists, multiplies_cache=table.get("multiplies_cache", False))
+    found: dict[str, Any] = {key: table.get(key, "") for key in ENTRY_TEXTS}
+    found |= {key: tuple(table.get(key, ())) for key in ENTRY_LISTS}
+    return KernelEntry(**found, multiplies_cache=table.get("multiplies_cache", False))
 
 
 @lru_cache(maxsize=64)

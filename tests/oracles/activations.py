@@ -58,6 +58,7 @@ class Held:
     all_to_all: bool
     cache_bytes: float
     travel_bytes: float
+    nodes: int = 1  # that the GPUs which share the experts are on
 
     def prompt_share(self, c: int) -> set[tuple]:
         """Tokens of prompts that the GPUs of one cp place multiply."""
@@ -177,9 +178,15 @@ def _experts(sizes: Sizes, held: Held) -> Iterator[Sent]:
     if held.all_to_all:
         # a token that several GPUs hold is sent by one of them
         sender = {token for place, token in enumerate(sorted(everywhere)) if place % (held.tp * held.cp * held.dp) == 0}
-        copies = numbers(sender, columns) * _gpus_met(sizes, held)
-        yield Sent("dispatch", "all_to_all", copies * held.travel_bytes, ("tp", "cp", "dp"))
-        yield Sent("combine", "all_to_all", copies * WIDE, ("tp", "cp", "dp"))
+        gpus = held.tp * held.cp * held.dp // held.experts_tp
+        copies = numbers(sender, columns) * _met(sizes, gpus)
+        for part, size in (("dispatch", held.travel_bytes), ("combine", WIDE)):
+            if held.prompts and held.nodes > 1:  # once to each node, and from there to the GPUs
+                to_nodes = numbers(sender, columns) * _met(sizes, held.nodes)
+                yield Sent(f"{part}_to_nodes", "all_to_all", to_nodes * size, ("tp", "cp", "dp"))
+                yield Sent(f"{part}_inside", "all_to_all", copies * size, ("tp", "cp", "dp"))
+            else:
+                yield Sent(part, "all_to_all", copies * size, ("tp", "cp", "dp"))
     else:
         along = ("cp", "dp") if held.prompts else ("dp",)
         yield Sent("tokens_gathered", "all_gather", numbers(everywhere, columns) * held.travel_bytes, along)
@@ -191,9 +198,10 @@ def _experts(sizes: Sizes, held: Held) -> Iterator[Sent]:
         yield Sent("shared_out", "reduce_scatter", numbers(own, columns) * WIDE, ("tp",))
 
 
-def _gpus_met(sizes: Sizes, held: Held) -> float:
-    """GPUs that the experts of a token are on, over all ways to choose them."""
-    apiece = sizes.experts * held.experts_tp // (held.tp * held.cp * held.dp)
+def _met(sizes: Sizes, parts: int) -> float:
+    """Of so many GPUs, or nodes, that share the experts, those that the experts of a token are on, over all ways to
+    choose them."""
+    apiece = sizes.experts // parts
     chosen = list(combinations(range(sizes.experts), sizes.topk))
     return sum(len({expert // apiece for expert in experts}) for experts in chosen) / len(chosen)
 
