@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from oracles.ranks_on_nodes import counts_on_nodes, groups_along, groups_of, lies_evenly
+from oracles.ranks_on_nodes import AXES, counts_on_nodes, groups_along, groups_of, instance_ranks, lies_evenly
 
-from dse.serving.layouts import FIELDS, PLACEMENTS, Groups, Layouts
+from dse.content.model import load_model
+from dse.serving.layouts import CHECKS, FIELDS, PLACEMENTS, Groups, Layouts
 from jaxmodel.sharding import extent
 
 PARTS = ("tp", "cp", "dp", "pp", "hidden_split", "inter_split", "kv_split")
@@ -77,3 +78,14 @@ def test_taken_layouts_keep_their_groups() -> None:
     for name in PARTS:
         np.testing.assert_array_equal(part.groups(name).inside, whole.groups(name).inside[kept])
         np.testing.assert_array_equal(part.groups(name).across, whole.groups(name).across[kept])
+
+
+@given(st.fixed_dictionaries({axis: st.sampled_from([1, 2, 3]) for axis in AXES}))
+def test_a_placement_counts_where_no_earlier_one_numbers_the_gpus_alike(row: dict[str, int]) -> None:
+    model = load_model("mixtral_8x7b")
+    places = range(len(PLACEMENTS))
+    layouts = layouts_of_degrees([row | {"placement": place} for place in places], 8)
+    (same,) = (check for name, _, check in CHECKS if name == "same_placement")
+    ranks = [instance_ranks(PLACEMENTS[place], row) for place in places]
+    expected = [any(ranks[place] == earlier for earlier in ranks[:place]) for place in places]
+    assert same(layouts, model, 64).tolist() == expected

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from ..errors import UserError
+from ..errors import UserError, unknown
 
 PHASES = ("serve", "decode", "prefill")
 LONGEST = 2**20
@@ -50,10 +50,13 @@ class Workload:
             raise UserError(f"acceptance = {self.acceptance} is not allowed: a chance, 0 to 1")
         if self.acceptance and not self.draft_tokens:
             raise UserError(f"acceptance = {self.acceptance} needs draft_tokens: say how many tokens are drafted")
-        for name in ("draft_layers", "ttft_max_s", "tpot_max_s"):
-            value = getattr(self, name)
-            if not value >= 0.0 or (name != "draft_layers" and value == 0.0):
-                raise UserError(f"{name} = {value} is not allowed: a number above 0")
+        if not 0.0 <= self.draft_layers < math.inf:
+            raise UserError(f"draft_layers = {self.draft_layers} is not allowed: a number from 0")
+        for name in ("ttft_max_s", "tpot_max_s"):
+            if not getattr(self, name) > 0.0:
+                raise UserError(f"{name} = {getattr(self, name)} is not allowed: a number above 0")
+        if self.phase not in PHASES:
+            raise unknown("phase", self.phase, PHASES)
 
     @property
     def tokens_a_step(self) -> float:
