@@ -153,6 +153,7 @@ KERNELS = (
         ExpertLayerProblem,
         "jaxmodel.kernels.moe_ep_types:ExpertLayerSchedule",
         "jaxmodel.kernels.moe_ep:cost",
+        advice="dse.kernels.spread_advice",
         compared="published times (dse validate fused_communication)",
     ),
 )

@@ -193,6 +193,7 @@ def _entry(problem: type[ExchangeProblem]) -> Kernel:
         "jaxmodel.kernels.moe_exchange_types:ExchangeSchedule",
         "jaxmodel.kernels.moe_exchange:cost",
         tensor_cores=False,
+        advice="dse.kernels.spread_advice",
         compared="published times and rates (dse validate fused_communication)",
     )
 

@@ -234,6 +234,7 @@ def _entry(problem: type[SpreadAttention], schedule: str) -> Kernel:
         problem,
         f"jaxmodel.kernels.spread_attention_types:{schedule}",
         f"jaxmodel.kernels.{problem.kernel}:cost",
+        advice="dse.kernels.spread_advice",
         compared="published times (dse validate fused_communication)",
     )
 

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 from .._exact import ceil_div_by_reciprocal, uneven
 from ..machine import Gpu
 from ..reasons import first_reason
-from ..types import Bools, Floats
+from ..types import PIPELINES, Bools, Floats
 from . import attention
 from .attention_parts import ACCUMULATOR_BYTES
 from .attention_types import Attention
@@ -63,7 +63,11 @@ def cost(problem: RingAttention, schedule: RingSchedule, gpu: Gpu) -> FusedCost:
     a_chunk = attention.cost(dataclasses.replace(step, kv_tokens=keys), schedule, left)
     shards = problem.link.ranks - 1.0
     count = shards * chunks
-    each_s, read_bytes, write_bytes = _merge(step, schedule, gpu)
+    read_bytes, write_bytes = _merged_bytes(step, schedule)
+    moved_s = (read_bytes + gpu.ddr_write_cost * write_bytes) / gpu.ddr_bytes_per_s
+    idle_s = a_chunk.latency_s - a_chunk.pipeline_s[PIPELINES.index("ddr")]  # of DDR, in a launch
+    apart_s = moved_s + gpu.dependent_launch_s
+    each_s = jnp.where(schedule.merge_fused > 0, jnp.maximum(moved_s - idle_s, 0.0), apart_s)
     if problem.own is None:
         launches, merges = [(a_chunk, count + chunks)], count + chunks - 1.0
         own_s = chunks * (a_chunk.latency_s + each_s) - each_s
@@ -77,6 +81,7 @@ def cost(problem: RingAttention, schedule: RingSchedule, gpu: Gpu) -> FusedCost:
         exposed_s=jnp.maximum(end_s - own_s - count * chunk_s, 0.0),
         net_s=shards * problem.shard_bytes / way.bytes_per_s,
         merge_s=merges * each_s,
+        merge_ddr_s=merges * moved_s,
         merge_read_bytes=merges * read_bytes,
         merge_write_bytes=merges * write_bytes,
         kept_bytes=_outputs(step) * ACCUMULATOR_BYTES,
@@ -90,8 +95,8 @@ def _outputs(step: Attention) -> Floats:
     return step.batch * step.q_tokens * step.heads * step.v_dim
 
 
-def _merge(step: Attention, schedule: RingSchedule, gpu: Gpu) -> tuple[Floats, Floats, Floats]:
-    """Seconds, bytes read and bytes written of adding one partial result to the sums so far, which are in fp32.
+def _merged_bytes(step: Attention, schedule: RingSchedule) -> tuple[Floats, Floats]:
+    """Bytes read and bytes written of adding one partial result to the sums so far, which are in fp32.
 
     Fused, the sums are read and written in place of a result; else a kernel reads both and writes the sums.
     """
@@ -99,5 +104,4 @@ def _merge(step: Attention, schedule: RingSchedule, gpu: Gpu) -> tuple[Floats, F
     outputs = _outputs(step)
     read = outputs * jnp.where(fused, ACCUMULATOR_BYTES, ACCUMULATOR_BYTES + step.out_bytes)
     written = outputs * jnp.where(fused, jnp.maximum(ACCUMULATOR_BYTES - step.out_bytes, 0.0), ACCUMULATOR_BYTES)
-    moved_s = (read + gpu.ddr_write_cost * written) / gpu.ddr_bytes_per_s
-    return moved_s + jnp.where(fused, 0.0, gpu.dependent_launch_s), read, written
+    return read, written

@@ -24,6 +24,7 @@ class Around:
     Attributes:
         exposed_s: of transfers that no launch hides.
         merge_s: of adding partial results to the sums so far, all launches.
+        merge_ddr_s: DDR is busy with it.
         merge_read_bytes, merge_write_bytes: that it moves through DDR.
         kept_bytes: global memory for the sums.
         net_s: of all bytes on the link.
@@ -32,6 +33,7 @@ class Around:
     exposed_s: Floats
     net_s: Floats
     merge_s: Floats = 0.0
+    merge_ddr_s: Floats = 0.0
     merge_read_bytes: Floats = 0.0
     merge_write_bytes: Floats = 0.0
     kept_bytes: Floats = 0.0
@@ -75,6 +77,7 @@ def added_up(launches: list[tuple[Cost, Floats]], around: Around, own_reason: Fl
         for place in range(len(PIPELINES))
     ]
     pipeline_s[PIPELINES.index("net")] = around.net_s
+    pipeline_s[PIPELINES.index("ddr")] += around.merge_ddr_s
     reason = own_reason
     for cost, _ in launches:
         reason = jnp.where(reason > 0, reason, cost.reason)
