@@ -4,7 +4,7 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
-from oracles.held_tensors import BYTES, Share, cache_bytes, weight_bytes, widest_numbers
+from oracles.held_tensors import BYTES, Share, cache_bytes, gathered_bytes, weight_bytes, widest_numbers
 
 from dse.content.engine import load_engine
 from dse.content.model import GroupedAttention, list_models, load_model
@@ -29,11 +29,11 @@ MOE_SHARES = [
 ]
 
 
-def held(name: str, share: Share, types: Types, batch: int = 64, length: int = 3000, tokens: float = 512.0) -> Memory:
-    row = dict.fromkeys(FIELDS, 1) | asdict(share) | {"batch": batch}
+def held(name: str, share: Share, types: Types, batch: int = 64, length: int = 3000, exchange: int = 0) -> Memory:
+    row = dict.fromkeys(FIELDS, 1) | asdict(share) | {"batch": batch, "exchange": exchange}
     layouts = Layouts({name: np.array([row[name]] * 2, np.int64) for name in FIELDS}, np.arange(2), 8)
     engine = load_engine("vllm")
-    return memory_of(load_model(name), types, layouts, engine, 80e9, length, np.full(2, tokens))
+    return memory_of(load_model(name), types, layouts, engine, 80e9, length, np.full(2, 512.0))
 
 
 @pytest.mark.parametrize("share", [*SHARES, *MOE_SHARES], ids=str)
@@ -47,7 +47,8 @@ def test_a_gpu_holds_the_sum_of_its_tensors(name: str, share: Share) -> None:
     found = held(name, share, Types())
     np.testing.assert_allclose(found.weights, weight_bytes(model, share, "bf16"), rtol=1e-9)
     np.testing.assert_allclose(found.kv_cache, cache_bytes(model, share, 64, 3000, 2.0), rtol=1e-9)
-    activations = 512 * (4 * model.hidden + widest_numbers(model, share)) * 2.0
+    gathered = gathered_bytes(model, share, "bf16", all_to_all=False)
+    activations = 512 * ((4 * model.hidden + widest_numbers(model, share)) * 2.0 + gathered)
     logits = 64 / share.dp * model.vocabulary / share.tp * 4.0
     np.testing.assert_allclose(found.activations, activations + logits, rtol=1e-9)
 
@@ -76,6 +77,13 @@ def test_experts_of_another_type() -> None:
     model, share = load_model("gpt_oss_120b"), Share(tp=4, experts_tp=2, pp=2)
     found = held("gpt_oss_120b", share, Types(experts_dtype="fp4"))
     np.testing.assert_allclose(found.weights, weight_bytes(model, share, "bf16", "fp4"), rtol=1e-9)
+
+
+def test_tokens_are_gathered_where_they_are_not_sent_to_single_gpus() -> None:
+    model, share = load_model("deepseek_v3"), Share(tp=2, dp=8)
+    types = Types("fp8_block")
+    gathered, sent = (held("deepseek_v3", share, types, exchange=exchange).activations for exchange in (0, 1))
+    np.testing.assert_allclose(gathered - sent, 512 * 8 * model.hidden * 3.0, rtol=1e-9)
 
 
 def test_short_sequences_do_not_fill_a_window() -> None:

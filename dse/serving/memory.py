@@ -8,7 +8,7 @@ from ..content.dtypes import BLOCK_SCALED, DTYPE_BYTES
 from ..content.engine import Engine
 from ..content.model import GroupedAttention, ModelConfig
 from ..step_operators import Types
-from .layouts import Layouts
+from .layouts import ALL_GATHER, Layouts
 from .stages import Stages
 
 LOGIT_BYTES = 4
@@ -42,8 +42,9 @@ def memory_of(
 
     Weights: what `dse.step_operators` multiplies by, cut likewise, and the embedding; narrow ones with their scales.
     KV cache: of all sequences of the batch at their full length, windowed layers (of which every stage has its share)
-    at most their window. Activations: of one layer, in 16 bit: the tokens of a step in and out, its widest product, and
-    logits in 32 bit. Latent attention's key and value projections count twice, for prompts and absorbed.
+    at most their window. Activations: of one layer, in 16 bit: the tokens of a step in and out, its widest product,
+    tokens gathered for experts and their sums, and logits in 32 bit. Latent attention's key and value projections count
+    twice, for prompts and absorbed.
 
     Args:
         tokens_a_sequence: keys a sequence at its end.
@@ -70,7 +71,7 @@ def memory_of(
         kv_numbers, windowed = at.kv_rank + at.rope_dim, 0.0
         widest = at.heads / tp * max(at.nope_dim + at.rope_dim, at.nope_dim + at.v_dim, at.kv_rank)
     dense_bytes = 3 * hidden * model.ffn.inter / tp * narrow if model.ffn else 0.0
-    moe_bytes = 0.0
+    moe_bytes = gathered = 0.0
     if model.ffn:
         widest = np.maximum(widest, 2 * model.ffn.inter * layouts["hidden_split"] / tp)
     if model.moe:
@@ -81,6 +82,9 @@ def memory_of(
         moe_bytes = moe_bytes + hidden * moe.experts * wide
         rows = moe.topk * layouts["experts_tp"] / tp  # of this GPU's experts, a token of a step
         widest = np.maximum(widest, rows * (2 * moe.inter / layouts["experts_tp"] + hidden))
+        groups = layouts["dp"] * layouts["cp"]  # whose tokens are gathered, and their sums made
+        gathers = (groups > 1) & (layouts["exchange"] == ALL_GATHER)
+        gathered = np.where(gathers, groups * hidden * (DTYPE_BYTES[types.experts_dtype or types.dtype] + wide), 0.0)
     table_bytes = model.vocabulary * hidden / tp * wide
     weights = stages.most(attention_bytes, dense_bytes, moe_bytes, table_bytes, table_bytes)
     sequences = layouts["batch"] / layouts["dp"]
@@ -90,7 +94,7 @@ def memory_of(
     tokens = sequences * seen / (layouts["cp"] * layouts["kv_split"])
     cache = tokens * kv_numbers * DTYPE_BYTES[types.kv_dtype or types.wide] * stages.longest
     logits = np.maximum(sequences / layouts["micro_batches"], 1) * model.vocabulary / tp * LOGIT_BYTES
-    activations = step_tokens * (4.0 * hidden + widest) * wide + logits
+    activations = step_tokens * ((4.0 * hidden + widest) * wide + gathered) + logits
     usable = capacity_bytes * engine["memory_share"] - engine["reserved_bytes"]
     shape = np.zeros(len(layouts))
     return Memory(weights + shape, cache + shape, activations + shape, usable)

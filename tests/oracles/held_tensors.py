@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from dse.content.model import GroupedAttention, ModelConfig
 
 SCALES = {"fp8_block": 1 + 4 / (128 * 128), "nvfp4": 0.5 + 1 / 16}  # bytes of a weight, its share of a scale included
-BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "fp4": 0.5, **SCALES}
+NUMBER_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "fp8_block": 1.0, "fp4": 0.5, "nvfp4": 0.5}
+BYTES = NUMBER_BYTES | SCALES
 
 
 @dataclass(frozen=True)
@@ -138,6 +139,14 @@ def widest_numbers(model: ModelConfig, share: Share) -> float:
         rows = model.moe.topk * share.dp * share.cp / share.ep  # a token of its own meets so many of its experts' rows
         made.append(rows * (2 * model.moe.inter // share.experts_tp + model.hidden))
     return max(made)
+
+
+def gathered_bytes(model: ModelConfig, share: Share, dtype: str, all_to_all: bool) -> float:
+    """A token of a step: tokens of all groups that share experts, gathered on every GPU, and sums for all of them."""
+    groups = share.dp * share.cp
+    if not model.moe or groups == 1 or all_to_all:
+        return 0.0
+    return groups * model.hidden * (NUMBER_BYTES[dtype] + 2.0)
 
 
 def _sum(matrices: Iterator[tuple[int, int, float]]) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from oracles.held_tensors import BYTES, Share, cache_bytes, stages_of, weight_bytes, widest_numbers
+from oracles.held_tensors import BYTES, Share, cache_bytes, gathered_bytes, stages_of, weight_bytes, widest_numbers
 from oracles.pipeline_stages import decode_starts, through_end_s
 
 from dse.content.model import ModelConfig
@@ -176,9 +176,10 @@ def memory_of(model: ModelConfig, types: Types, asked: Workload, row: Mapping[st
     if asked.phase == "serve" and row["chunk"]:
         tokens = row["chunk"] / row["cp"] + decoded
     length = asked.input_tokens + (0 if asked.phase == "prefill" else asked.output_tokens)
+    gathered = gathered_bytes(model, share, types.experts_dtype or types.dtype, row["exchange"] == 1)
     logits = max(each, 1) * model.vocabulary / share.tp * 4
     return {
         "weights_bytes": weight_bytes(model, share, types.dtype, types.experts_dtype),
         "kv_cache_bytes": cache_bytes(model, share, row["batch"], length, BYTES[types.kv_dtype or "bf16"]),
-        "activation_bytes": tokens * (4 * model.hidden + widest_numbers(model, share)) * 2 + logits,
+        "activation_bytes": tokens * ((4 * model.hidden + widest_numbers(model, share)) * 2 + gathered) + logits,
     }
