@@ -71,6 +71,7 @@ COST_COLUMNS: dict[str, tuple[str, str]] = {
     "sms_used": ("1", "SMs that the kernel occupies"),
     "energy_j": ("J", "energy of the whole kernel"),
 }
+OF_SOME_KERNELS = ("communication_s",)  # cost columns that only kernels that communicate have
 TRUST_COLUMNS: dict[str, tuple[str, str]] = {  # beside latency_s where there are residuals, see `dse.trust`
     "latency_low_s": ("s", "lower end of the interval that should hold the measured latency of a tuned kernel"),
     "latency_high_s": ("s", "upper end of the interval that should hold the measured latency of a tuned kernel"),

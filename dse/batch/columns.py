@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..columns import CODES, COST_COLUMNS, TRUST_COLUMNS, code_names, describe, schedule_columns
+from ..columns import CODES, COST_COLUMNS, OF_SOME_KERNELS, TRUST_COLUMNS, code_names, describe, schedule_columns
 from ..kernels.registry import get_kernel
 from ..rows import evaluate_schedules, index_column
 from ..schedule_words import words_of
@@ -114,7 +114,7 @@ def batch_schema(kernels: Sequence[str], kernel: str, big_index: bool = False) -
     for name in ("index", *of_kernels, *COST_COLUMNS, *words, *TRUST_COLUMNS):
         unit, meaning = describe(name, schedule_columns(of_kernels.get(name, kernel)))
         kind = TEXT if name in words or (name == "index" and big_index) else COLUMN_TYPES.get(name, pa.int32())
-        missing = name in of_kernels or name in TRUST_COLUMNS
+        missing = name in of_kernels or name in TRUST_COLUMNS or name in OF_SOME_KERNELS
         fields.append(pa.field(name, kind, nullable=missing, metadata={"unit": unit, "description": meaning}))
     return pa.schema(fields)
 
