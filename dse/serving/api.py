@@ -176,10 +176,10 @@ def layout_space(space: str = SPACE, preset: str | None = None, axes: Mapping[st
             raise unknown("preset", preset, presets)
         own = {name: value for name, value in presets[preset].items() if name not in ("text", *wanted)}
         return load_space(space, axes={**own, **wanted})
-    loaded = load_space(space, preset=preset, axes=wanted)
-    if loaded.kernel != "sharding":
-        raise UserError(f"the space {space} holds schedules of {loaded.kernel}, no layouts: give one of sharding")
-    return loaded
+    whole = load_space(space)
+    if whole.kernel != "sharding":
+        raise UserError(f"the space {space} holds schedules of {whole.kernel}, no layouts: give one of sharding")
+    return load_space(space, preset=preset, axes=wanted)
 
 
 def _chosen(service: Service, values: Mapping[str, tuple[int, ...]], progress: Progress) -> ServeResult:

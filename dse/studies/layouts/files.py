@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...content.files import home_expanded
 from ...content.space import schedule_fields
+from ...content.toml import read_toml
 from ...errors import UserError
 from ...provenance import how_made, model_hash
 from ...serving.asked import service_changes, service_title, workload_text
@@ -74,10 +75,13 @@ def service_facts(service: Service) -> dict[str, Any]:
 
 
 def checkpoint(service: Service) -> str:
-    """Name of the published weights, from the source of the model's sizes ("config.json of ..., OWNER/NAME"); else the
-    model's own name."""
-    last = service.model.sources.get("model", "").rpartition(", ")[2].strip()
-    return last if last.count("/") == 1 and " " not in last else service.model.name
+    """Name of the published weights, from the sources in the model's file ("config.json of ..., OWNER/NAME"); the
+    model's own name where none is of that form."""
+    for text in read_toml(service.model.path).get("sources", {}).values():
+        last = str(text).rpartition(", ")[2].strip()
+        if last.count("/") == 1 and " " not in last:
+            return last
+    return service.model.name
 
 
 def write_layouts(
