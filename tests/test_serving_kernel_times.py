@@ -4,15 +4,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from serving_cases import DENSE, ENGINE, EXPERTS, GPU, layouts_of_rows, small_space, small_spaces  # noqa: F401
+from serving_cases import DENSE, ENGINE, EXPERTS, GPU, layouts_of_rows, small_space, small_spaces, steps_of  # noqa: F401
 
 import dse
 from dse.content.engine import KernelEntry
+from dse.content.space import load_space
 from dse.errors import UserError
 from dse.kernels.registry import get_kernel
 from dse.serving import kernel_times
 from dse.serving.kernel_times import KernelTimes
+from dse.serving.layouts import CODES
+from dse.serving.outcomes import evaluate_layouts
 from dse.serving.unique_rows import unique_rows
+from dse.serving.workload import Workload
 from dse.step_operators import Operator, Types, Work, step_operators
 
 pytestmark = pytest.mark.usefixtures("small_spaces")
@@ -134,6 +138,21 @@ def test_an_entry_of_the_engine_decides_whose_kernels_run() -> None:
     own = KernelTimes(GPU, ENGINE).seconds([operator], 1)[0]
     assert KernelTimes(GPU, plain).seconds([operator], 1)[0] != own  # without its fitted numbers
     assert KernelTimes(GPU, of_others).seconds([operator], 1)[0] == KernelTimes(GPU, plain).seconds([operator], 1)[0]
+
+
+def test_a_kernel_of_which_nothing_fits_takes_forever(monkeypatch: pytest.MonkeyPatch) -> None:
+    too_large = {"tile_m": 256, "tile_n": 256, "tile_k": 128, "stages": 12}  # of shared memory
+
+    def of_kernel(kernel: str, *named: str):
+        return load_space(kernel, *named[:2], axes=too_large) if kernel == "gemm" else small_space(kernel, *named)
+
+    monkeypatch.setattr(kernel_times, "load_space", of_kernel)
+    times = KernelTimes(GPU, ENGINE)
+    operator = Operator("a", "gemm", {"batch": 1, "m": np.array([64, 0]), "n": 512, "k": 512}, "", 1.0, "bf16")
+    assert times.seconds([operator], 2)[0].tolist() == [np.inf, 0.0]
+    assert (times.problems, times.evaluations) == (1, 0)
+    found = evaluate_layouts(layouts_of_rows([{"batch": 8}]), Workload(), steps_of(DENSE, kernels=times), 8)
+    assert found.reason.tolist() == [CODES["kernels"]]
 
 
 def test_progress_counts_schedules() -> None:

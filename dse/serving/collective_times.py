@@ -69,7 +69,7 @@ class CollectiveTimes:
         return found
 
     def _priced(self, collective: str, rows: np.ndarray) -> np.ndarray:
-        keys = [(collective, *map(float, row)) for row in rows]
+        keys = [(collective, float(bytes_), float(inside), float(across)) for bytes_, inside, across in rows]
         new = [place for place, key in enumerate(keys) if key not in self._known]
         inner, *outer = self.fabric.levels
         for start in range(0, len(new), LANES):

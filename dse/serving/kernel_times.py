@@ -1,5 +1,6 @@
 """Seconds of a step's kernels over many layouts: every distinct problem is tuned once, by exhaustion, and looked up."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -9,6 +10,7 @@ import numpy as np
 from ..content.engine import Engine, KernelEntry
 from ..content.gpu import GpuFile
 from ..content.space import load_space
+from ..errors import UserError
 from ..fitting import fitting
 from ..kernels.registry import get_kernel
 from ..progress import Progress
@@ -92,12 +94,16 @@ class KernelTimes:
             first, preset = self._question(kind, dict(zip(names, wanted[0], strict=True)))
             problems = [replace(first.problem, **dict(zip(names, key, strict=True))).checked() for key in wanted]
             space = load_space(kind.kernel, first.family, first.problem.dtype, preset)
-            schedules = fitting(space, problems, [first.bound])
-            tuned = tune(schedules, [(problem, first.bound) for problem in problems], progress)
-            latency = [float(value) for value in tuned.latency_s]
             self.problems += len(wanted)
-            self.evaluations += tuned.evaluations
-            best |= dict(zip(wanted, schedules.schedules(tuned.place), strict=True))
+            try:
+                schedules = fitting(space, problems, [first.bound])
+            except UserError:  # nothing fits: what else is tuned with a problem must not decide what is said of it
+                latency = [math.inf] * len(wanted)
+            else:
+                tuned = tune(schedules, [(problem, first.bound) for problem in problems], progress)
+                latency = [float(value) for value in tuned.latency_s]
+                self.evaluations += tuned.evaluations
+                best |= dict(zip(wanted, schedules.schedules(tuned.place), strict=True))
         if not self.once:
             left = iter(latency)
             return np.array([next(left) if all(key) else 0.0 for key in keys])
