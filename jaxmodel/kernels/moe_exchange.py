@@ -73,7 +73,7 @@ def exchange_times(of: Exchange, schedule: ExchangeSchedule, gpu: Gpu) -> Exchan
     own_rate = jnp.where(own_rate > 0, own_rate, link.remote_bytes_per_s)
     moved_s = of.row_bytes / own_rate
     row_s = moved_s + of.numbers.row_s
-    windowed_s = jnp.maximum(row_s, (moved_s + 2.0 * link.hop_s) / jnp.maximum(schedule.queue_rows, 1.0))
+    windowed_s = jnp.maximum(row_s, (moved_s + link.hop_s) / jnp.maximum(schedule.queue_rows, 1.0))
     direct_s = jnp.maximum(rows * windowed_s / sms, busiest_s)
 
     channels = jnp.maximum(floor_div_by_reciprocal(sms, 2.0), 1.0)
@@ -87,7 +87,7 @@ def exchange_times(of: Exchange, schedule: ExchangeSchedule, gpu: Gpu) -> Exchan
     added = jnp.where(of.combine > 0, of.tokens, rows)
     taken_s = (rows + gpu.ddr_write_cost * added) * of.row_bytes / gpu.ddr_bytes_per_s  # read, and written or added up
     low_s = jnp.maximum(rows * row_s / sms, busiest_s) + link.flag_s * link.ranks + hop_s + taken_s
-    start_s = jnp.where(low, low_s, jnp.where(buffered, ring_start_s, 2.0 * hop_s))
+    start_s = jnp.where(low, low_s, jnp.where(buffered, ring_start_s, hop_s))
     stream_s = jnp.where(low, 0.0, jnp.where(buffered, ring_s - ring_start_s, direct_s))
     reaches = jnp.where(nodes > 1, (once | low) & (of.network.bytes_per_s > 0), True)
     return ExchangeTimes(

@@ -37,8 +37,8 @@ def times(of: Any, at: Any, gpu: Any) -> tuple[float, float]:
     moved_s = of.row_bytes / (numbers.sm_bytes_per_s or link.sm_bytes_per_s or link.remote_bytes_per_s)
     row_s = moved_s + numbers.row_s
     if at.transport == DIRECT:
-        each_s = max(row_s, (moved_s + 2 * link.hop_s) / max(at.queue_rows, 1))
-        return 2 * hop_s + numbers.call_s, max(rows * each_s / sms, busiest_s)
+        each_s = max(row_s, (moved_s + link.hop_s) / max(at.queue_rows, 1))
+        return hop_s + numbers.call_s, max(rows * each_s / sms, busiest_s)
     if at.transport == BUFFERED:
         channels = max(sms // 2, 1)
         chunks = max(math.ceil(math.ceil(rows / channels) / at.chunk_rows), 1)
