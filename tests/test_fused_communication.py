@@ -267,6 +267,16 @@ def test_faster_links_are_a_what_if_and_an_axis_of_studies(capsys, tmp_path) -> 
     assert faster_s < today_s < slower_s
 
 
+def test_a_batch_of_another_fabric_is_refused(capsys, tmp_path) -> None:
+    words = ("batch", "ag_gemm", "--shape", "2048x8192x2048", "--gpu", "h100_sxm", "--preset", "triton_distributed")
+    words += ("--axis", "stages=3", "--axis", "tile_n=256", "--out", str(tmp_path / "batch"), "--quiet")
+    code, _, errors = answer(capsys, *words)
+    assert code == 0, errors
+    code, _, errors = answer(capsys, *words, "--set", "fabric.link=2x")
+    assert code == 2
+    assert "the fabrics' numbers changed" in errors
+
+
 def test_a_fabric_is_refused_where_there_is_none(capsys) -> None:
     code, _, errors = answer(capsys, "sweep", "gemm", "--shape", "64x64x64", "--set", "fabric.link=2x")
     assert code == 2

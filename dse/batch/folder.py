@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..batch_files import BEST, part_path, read_question
 from ..content.files import home_expanded
 from ..errors import UserError
+from ..kernels.problem import FABRIC_NUMBERS, NUMBERS
 from ..kernels.registry import get_kernel
 from ..platform import cpu_type
 from ..provenance import SCHEMA_VERSION, hash_of_model, how_made, record_hash
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SHOWN = 3  # problems that a message names
+FABRIC_OF = ", fabric "  # between a GPU and the name of what joins several
 
 
 class BatchFolder:
@@ -191,19 +193,23 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
 
 
 def _implementations(plan: Plan) -> str:
-    numbers = {
-        f"{part.gpu} {case.job.problem.implementation}": list(case.job.problem.implementation_numbers)
-        for part in plan.parts
-        for case in part.cases
-        if getattr(case.job.problem, "implementation_numbers", ())
-    }
+    numbers: dict[str, Any] = {}
+    for part in plan.parts:
+        for problem in (case.job.problem for case in part.cases):
+            if getattr(problem, NUMBERS, ()):
+                numbers[f"{part.gpu} {problem.implementation}"] = list(getattr(problem, NUMBERS))
+            if getattr(problem, FABRIC_NUMBERS, ()):
+                numbers[f"{part.gpu}{FABRIC_OF}{problem.fabric}"] = list(getattr(problem, FABRIC_NUMBERS))
     return json.dumps(numbers, sort_keys=True)
 
 
 def _implementation_changes(before: Any, now: str) -> list[str]:
     """Only of what both questions ask about: other GPUs or kernels bring numbers of their own, which did not change."""
     old, new = json.loads(before or "{}"), json.loads(now)
-    return ["the implementations' numbers changed"] if any(old[key] != new[key] for key in old.keys() & new) else []
+    moved = [key for key in old.keys() & new if old[key] != new[key]]
+    fabrics = [key for key in moved if FABRIC_OF in key]
+    said = ["the implementations' numbers changed"] if len(moved) > len(fabrics) else []
+    return said + (["the fabrics' numbers changed"] if fabrics else [])
 
 
 def _text(row: Mapping[str, Any]) -> str:
