@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .content.files import home_expanded
 from .errors import UserError
-from .run_files import SUMMARY_FILE, read_json, refuse_batch
+from .run_files import SUMMARY_FILE, read_json, refuse_batch, refuse_layouts
 from .store import read_rows
 from .trust import TrustLabel
 
@@ -51,6 +51,7 @@ def read_run(path: str | os.PathLike[str]) -> Run:
     """
     path = home_expanded(path)
     refuse_batch(path)
+    refuse_layouts(path)
     if not (path / SUMMARY_FILE).exists():
         runs = sorted(file.parent.name for file in path.glob(f"*/{SUMMARY_FILE}"))
         if runs:

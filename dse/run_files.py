@@ -17,6 +17,10 @@ RUN_FILE = "run.json"  # made first: marks the folder as ours and says of what r
 STATE_FILE = "state.npz"
 SUMMARY_FILE = "summary.json"
 QUESTION_FILE = "question.json"
+LAYOUTS = {  # kind of a sweep of layouts, in its summary -> what reads it
+    "layouts": "dse report, dse export and dse query read it",
+    "disaggregated": "dse query reads it",
+}
 BATCH_FILE = "batch.json"  # of a folder of `dse batch`
 OURS = (RUN_FILE, STATE_FILE, SUMMARY_FILE, QUESTION_FILE, "top.parquet", "front.parquet", "report.html")
 PARTS, UNFINISHED = "rows-*.parquet", ".*.tmp"
@@ -190,6 +194,16 @@ def _holder(inode: int) -> int:
         if "FLOCK" in words and words[-3].endswith(f":{inode}") and words[-4].isdecimal():
             return int(words[-4])
     return 0
+
+
+def refuse_layouts(path: Path) -> None:
+    """Raises UserError where the folder holds layouts of a model: other commands read these."""
+    try:
+        kind = json.loads((path / SUMMARY_FILE).read_bytes()).get("kind")
+    except (OSError, ValueError, AttributeError):
+        return
+    if kind in LAYOUTS:
+        raise UserError(f"{path} holds layouts of a model, no schedules (dse sweep sharding): {LAYOUTS[kind]}")
 
 
 def refuse_batch(path: Path) -> None:

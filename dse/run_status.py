@@ -23,6 +23,7 @@ from .run_files import (
     is_whole_parquet,
     read_json,
     read_state,
+    refuse_layouts,
     writer_of,
 )
 from .state import Range, SweepState
@@ -90,6 +91,7 @@ def run_status(path: str | os.PathLike[str]) -> list[RunStatus | BatchStatus]:
         raise UserError(f"no folder {where}: give one that dse sweep or dse batch wrote (its last lines name it)")
     if (where / BATCH_FILE).exists():
         return [batch_status(where)]
+    refuse_layouts(where)
     if _holds_a_run(where):
         return [_status(where)]
     found = sorted({file.parent for name in (RUN_FILE, STATE_FILE, BATCH_FILE) for file in where.rglob(name)})
