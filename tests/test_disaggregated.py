@@ -114,5 +114,5 @@ def test_only_whole_services_are_split(service: Service, space) -> None:
 
 def test_a_side_that_cannot_run_is_named(service: Service, space, kernels: KernelTimes) -> None:
     asked = replace(service, workload=replace(service.workload, ttft_max_s=1e-9))
-    with pytest.raises(UserError, match="no layout of sharding/serving can prefill small on 8 GPUs.*reason is "):
+    with pytest.raises(UserError, match=r"no layout of sharding/serving can prefill small on 8 GPUs.*reason is "):
         sweep_disaggregated(asked, space, space, kernels=kernels)
