@@ -147,7 +147,7 @@ def _entry(problem: type[FusedGemmProblem]) -> Kernel:
         "jaxmodel.kernels.fused_gemm_types:FusedGemmSchedule",
         f"jaxmodel.kernels.{problem.kernel}:cost",
         advice="dse.kernels.fused_communication_advice",
-        compared=f"published times (dse validate {problem.kernel})",
+        compared="published times (dse validate fused_communication)",
     )
 
 
