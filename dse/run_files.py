@@ -19,7 +19,7 @@ SUMMARY_FILE = "summary.json"
 QUESTION_FILE = "question.json"
 LAYOUTS = {  # kind of a sweep of layouts, in its summary -> what reads it
     "layouts": "dse report, dse export and dse query read it",
-    "disaggregated": "dse query reads it",
+    "disaggregated": "dse report, dse export and dse query read it",
 }
 BATCH_FILE = "batch.json"  # of a folder of `dse batch`
 OURS = (RUN_FILE, STATE_FILE, SUMMARY_FILE, QUESTION_FILE, "top.parquet", "front.parquet", "report.html")

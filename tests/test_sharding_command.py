@@ -144,6 +144,15 @@ def test_disaggregated(capsys, tmp_path) -> None:
         assert row["decode_batch"] in (16, 64)
         used = row["prefill_instances"] * row["prefill_tp"] + row["decode_instances"] * row["decode_tp"]
         assert used == row["gpus_used"] <= 8
+    code, out, _ = answer(capsys, "export", tmp_path / "pd", "--to", "sglang", "--what", "front")
+    assert code == 0
+    assert out.count("python -m sglang.launch_server") == 2
+    pairs = json.loads(answer(capsys, "export", tmp_path / "pd", "--to", "json")[1])["pairs"]
+    assert [pair["predicted"]["tokens_per_s_per_gpu"] for pair in pairs] == sorted(
+        (row["tokens_per_s_per_gpu"] for row in found["front"]), reverse=True
+    )
+    made = json_answer(capsys, "report", tmp_path / "pd")
+    assert made["sections"] == ["answer", "front", "space", "machine", "provenance"]
     rows = json_answer(capsys, "query", str(tmp_path / "pd"), "select prefill_layout, ttft_s from front")
     assert [row["ttft_s"] for row in rows] == [row["ttft_s"] for row in found["front"]]
 

@@ -46,12 +46,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Writes the export; exit code 1 where the target can express none of the schedules."""
     from ..export import export_run
     from ..runs import open_run
+    from ..studies.layouts.disaggregated_files import is_disaggregated
     from ..studies.layouts.files import is_layout_run
     from .show import print_json
 
     if arguments.output == "-":
         arguments.output = None
-    if is_layout_run(arguments.run):
+    if is_layout_run(arguments.run) or is_disaggregated(arguments.run):
         return _run_layouts(arguments)
     opened = open_run(arguments.run)
     exported = export_run(opened, arguments.to, arguments.what, arguments.count, arguments.distinct)
@@ -69,14 +70,19 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _run_layouts(arguments: argparse.Namespace) -> int:
     """Exit code 1 where the target can express none of the layouts."""
+    from ..export.layouts.disaggregated import export_disaggregated
     from ..export.layouts.run import export_layouts
+    from ..studies.layouts.disaggregated_files import is_disaggregated, open_disaggregated
     from ..studies.layouts.files import open_layouts
     from .show import print_json
 
     if arguments.distinct is not None:
         raise UserError(f"--distinct {arguments.distinct} is of schedules; layouts are all different: leave it out")
     what = "best" if arguments.what == "top" else arguments.what
-    exported = export_layouts(open_layouts(arguments.run), arguments.to, what, arguments.count)
+    if is_disaggregated(arguments.run):
+        exported = export_disaggregated(open_disaggregated(arguments.run), arguments.to, what, arguments.count)
+    else:
+        exported = export_layouts(open_layouts(arguments.run), arguments.to, what, arguments.count)
     if arguments.output:
         write_export(arguments.output, exported.text)
     if arguments.json:

@@ -40,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Writes the report and says where it is."""
     from ..report import make_report
+    from ..studies.layouts.disaggregated_files import is_disaggregated
     from ..studies.layouts.files import is_layout_run
     from .show import print_json
 
@@ -47,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(
             "-o - is not allowed: the page is a file, give its name, or leave -o out for report.html in RUN"
         )
-    if is_layout_run(arguments.run):
+    if is_layout_run(arguments.run) or is_disaggregated(arguments.run):
         made = _of_layouts(arguments)
     else:
         made = make_report(
@@ -80,7 +81,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _of_layouts(arguments: argparse.Namespace) -> "Report":
+    from ..report.layouts.disaggregated import make_disaggregated_report
     from ..report.layouts.report import make_layout_report
+    from ..studies.layouts.disaggregated_files import is_disaggregated, open_disaggregated
     from ..studies.layouts.files import open_layouts
 
     if arguments.trace:
@@ -90,4 +93,6 @@ def _of_layouts(arguments: argparse.Namespace) -> "Report":
             f"--what-if {arguments.what_if}: what-ifs of layouts are sweeps of their own, dse sweep sharding --set "
             "fabric.link=2x, or dse study faster_links"
         )
+    if is_disaggregated(arguments.run):
+        return make_disaggregated_report(open_disaggregated(arguments.run), arguments.output, arguments.figures)
     return make_layout_report(open_layouts(arguments.run), arguments.output, arguments.figures)

@@ -71,9 +71,8 @@ def _text(found: "Disaggregated", service: "Service", folder: Path | None) -> st
     lines += ["", f"prefill: {counted(found.prefill)}", f"decode: {counted(found.decode)}"]
     if folder:
         name = shlex.quote(str(folder))
-        lines.append(
-            f"written to {folder} (front.parquet, prefill.parquet, decode.parquet, summary.json): dse query {name}"
-        )
+        lines.append(f"written to {folder} (front.parquet, prefill.parquet, decode.parquet, summary.json)")
+        lines.append(f"next: dse report {name};  dse export {name} --to vllm;  dse query {name}")
     return "\n".join(lines)
 
 

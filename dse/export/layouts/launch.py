@@ -61,7 +61,16 @@ class Launch:
         """Most tokens of a step in one group."""
         workload = self.facts["workload"]
         whole = workload["input_tokens"] - workload["cached_tokens"]
+        if workload["phase"] == "decode":
+            return self.decoded
+        if workload["phase"] == "prefill":
+            return whole * (self["batch"] // (self["dp"] * self["micro_batches"]))
         return self["chunk"] + self.decoded if self["chunk"] else max(whole, self.decoded)
+
+    @property
+    def whole_prompts(self) -> bool:
+        """Whether prompts are prefilled, and none is cut."""
+        return self["chunk"] == 0 and self.facts["workload"]["phase"] != "decode"
 
     def refuse_above_one(self, names: Mapping[str, str]) -> None:
         """Refuses degrees above 1 (or 0) that the framework does not know: name -> what it lacks."""
@@ -99,9 +108,10 @@ class Launch:
         if workload["phase"] != "serve":
             self.notes.append(f"this instance does {workload['phase']} alone: connect it to those that do the rest")
 
-    def head(self) -> list[str]:
-        """Comment lines: the layout and what is predicted of it."""
-        row, instances = self.row, int(self.facts["gpus"]) // int(self.row["gpus"])
+    def head(self, instances: int | None = None) -> list[str]:
+        """Comment lines: the layout, what is predicted of it, how many instances (None: as many as have room)."""
+        row = self.row
+        instances = int(self.facts["gpus"]) // int(row["gpus"]) if instances is None else instances
         said = [f"{row['tokens_per_s_per_gpu']:,.1f} tokens/s a GPU"]
         said += [f"TTFT {row['ttft_s'] * 1e3:.1f} ms"] if row["ttft_s"] else []
         said += [f"TPOT {row['tpot_s'] * 1e3:.2f} ms"] if row["tpot_s"] else []

@@ -14,12 +14,13 @@ ASKED_MORE = ("clock", "changes")
 
 def layouts_as_dict(facts: Mapping[str, Any], rows: Sequence[Mapping[Any, Any]]) -> dict[str, Any]:
     """What the files hold."""
-    return {
-        "tool": "tilesweep",
-        **{name: facts[name] for name in (*ASKED, *ASKED_MORE)},
-        "units": {name: unit for name, (unit, _) in COLUMNS.items()},
-        "layouts": [_layout(facts, row) for row in rows],
-    }
+    units = {name: unit for name, (unit, _) in COLUMNS.items()}
+    return {**asked_as_dict(facts), "units": units, "layouts": [layout_as_dict(facts, row) for row in rows]}
+
+
+def asked_as_dict(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """What was asked."""
+    return {"tool": "tilesweep", **{name: facts[name] for name in (*ASKED, *ASKED_MORE)}}
 
 
 def json_text(content: Mapping[str, Any]) -> str:
@@ -51,7 +52,8 @@ def yaml_lines(content: Any, indent: str = "") -> Iterator[str]:
         yield from others
 
 
-def _layout(facts: Mapping[str, Any], row: Mapping[Any, Any]) -> dict[str, Any]:
+def layout_as_dict(facts: Mapping[str, Any], row: Mapping[Any, Any]) -> dict[str, Any]:
+    """One layout: in words, degrees, instances, what is predicted."""
     gpus = int(row["gpus"])
     block = int(row["tp"] * row["cp"] * row["dp"])
     degrees: dict[str, Any] = {}

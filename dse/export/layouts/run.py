@@ -1,11 +1,12 @@
 """A finished sweep of layouts, exported."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...errors import unknown
+from ...text import one_line
 from .launch import Launch
 from .plain import json_text, layouts_as_dict, yaml_text
 from .sglang import launch_sglang
@@ -85,13 +86,18 @@ def _launched(run: "LayoutRun", target: str, rows: list[Any], count: int) -> Exp
             refused.update(launch.refused)
             continue
         parts.append("\n".join([*launch.head(), text]))
-    what_if = [f"# what if: {change}" for change in run.summary["changes"]]
-    head = [f"# tilesweep, {run.summary['title']}", *what_if, f"# {run.summary['workload_text']}"]
     said = f"{len(parts)} layout{'' if len(parts) == 1 else 's'} as {target}"
     why = "; ".join(f"{text} ({number})" for text, number in refused.most_common())
     said += f"; {passed} that it cannot express passed over: {why}" if passed else ""
     if not parts:
         fix = "; sweep with --preset plain, and --axis experts_tp=1 for vllm, for layouts that frameworks have"
         said += fix if rows else "; no layout can run"
-    text = "\n\n".join(["\n".join(head), *parts]) + "\n" if parts else ""
+    text = "\n\n".join([head_text(run.summary), *parts]) + "\n" if parts else ""
     return ExportedLayouts(text, len(parts), dict(refused.most_common()), said)
+
+
+def head_text(facts: Mapping[str, Any]) -> str:
+    """Comment lines above command lines: what was asked."""
+    what_if = [f"what if: {change}" for change in facts["changes"]]
+    lines = [f"tilesweep, {facts['title']}", *what_if, facts["workload_text"]]
+    return "\n".join(f"# {one_line(line)}" for line in lines)

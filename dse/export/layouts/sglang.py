@@ -34,7 +34,7 @@ def launch_sglang(launch: Launch) -> str:
     words += ["--max-running-requests", launch["batch"], "--context-length", launch.longest]
     if launch["chunk"]:
         words += ["--chunked-prefill-size", launch["chunk"] * dp, "--enable-mixed-chunk"]
-    else:
+    elif launch.whole_prompts:
         words += ["--chunked-prefill-size", -1]
     words += ["--mem-fraction-static", f"{_static_share(launch):.2f}"]
     words += launch.note_types("--quantization")

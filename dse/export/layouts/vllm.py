@@ -43,7 +43,7 @@ def launch_vllm(launch: Launch) -> str:
     words += ["--decode-context-parallel-size", launch["kv_split"]] if launch["kv_split"] > 1 else []
     words += ["--max-num-seqs", launch["batch"] // dp, "--max-model-len", launch.longest]
     words += ["--max-num-batched-tokens", launch.step_tokens]
-    words += [] if launch["chunk"] else ["--no-enable-chunked-prefill"]
+    words += ["--no-enable-chunked-prefill"] if launch.whole_prompts else []
     words += ["--gpu-memory-utilization", f"{launch.facts['engine_numbers']['memory_share']:g}"]
     words += _types(launch)
     words += [] if launch.facts["graphs"] else ["--enforce-eager"]

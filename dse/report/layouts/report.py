@@ -1,8 +1,9 @@
 """A sweep of layouts as one HTML file, like the report of a run."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...content.files import home_expanded
 from ..blocks import Facts, Folded, Notice, Paragraph, Section, Table, number, words
@@ -42,7 +43,7 @@ def layout_sections(run: "LayoutRun") -> tuple[Section, ...]:
     found = [_answer(run)]
     if len(run.best):
         found += [front_section(run), time_section(run), memory_section(run), _best(run)]
-    return (*found, _reasons(run), _machine(run), _provenance(run))
+    return (*found, _reasons(run), machine_section(run.summary), _provenance(run))
 
 
 def _answer(run: "LayoutRun") -> Section:
@@ -86,24 +87,29 @@ def outcome_table(caption: str, frame: "object") -> Table:
 
 
 def _reasons(run: "LayoutRun") -> Section:
-    from ...serving.layouts import REASONS
-
     summary = run.summary
     total = summary["layouts"]
-    rows = tuple(
-        (words(name), number(count, f"{count:,}"), number(count, f"{100 * count / total:.3g} %"), words(REASONS[name]))
-        for name, count in summary["reasons"].items()
-    )
     text = (
         f"The space {summary['space']} has {total:,} layouts. Each is counted once, at the first reason that rules it "
         "out; sizes are looked at first, then memory, then time."
     )
-    table = Table("What can run, and why the rest cannot", ("reason", "layouts", "share", "what it means"), rows)
+    table = reason_table("What can run, and why the rest cannot", total, summary["reasons"])
     return Section("space", "The space", (Paragraph(text), table))
 
 
-def _machine(run: "LayoutRun") -> Section:
-    summary = run.summary
+def reason_table(caption: str, total: int, reasons: Mapping[str, int]) -> Table:
+    """Layouts by reason."""
+    from ...serving.layouts import REASONS
+
+    rows = tuple(
+        (words(name), number(count, f"{count:,}"), number(count, f"{100 * count / total:.3g} %"), words(REASONS[name]))
+        for name, count in reasons.items()
+    )
+    return Table(caption, ("reason", "layouts", "share", "what it means"), rows, frozenset({1, 2}))
+
+
+def machine_section(summary: Mapping[str, Any]) -> Section:
+    """GPUs, fabric, engine, types."""
     entries = [
         ("GPU", f"{summary['gpus']} x {summary['gpu']}", f"{summary['gpus_per_node']} a node"),
         ("fabric", str(summary["fabric"]), ""),
@@ -116,20 +122,26 @@ def _machine(run: "LayoutRun") -> Section:
 
 
 def _provenance(run: "LayoutRun") -> Section:
-    summary, made = run.summary, run.summary["provenance"]
+    summary = run.summary
     counted = (
         f"{summary['kernel_problems']:,} distinct kernel problems tuned over {summary['schedules']:,} schedules, "
         f"{summary['collectives']:,} distinct collectives"
     )
-    entries = (
+    evaluated = ("evaluated", f"{summary['layouts']:,} layouts in {summary['seconds']:.1f} s", counted)
+    return provenance_section(summary, (evaluated, ("space", str(summary["space_hash"]), str(summary["space"]))))
+
+
+def provenance_section(summary: Mapping[str, Any], entries: tuple[tuple[str, str, str], ...]) -> Section:
+    """What is needed to make it again; `entries` say what was evaluated."""
+    made = summary["provenance"]
+    facts = (
         ("command", str(made.get("command_line") or "not recorded (made from Python)"), ""),
-        ("evaluated", f"{summary['layouts']:,} layouts in {summary['seconds']:.1f} s", counted),
+        *entries,
         ("made", str(made.get("created", "")), f"{made.get('platform', '')}, {made.get('cpu', '')}"),
         ("commit", str(made.get("commit") or "not a checkout"), ""),
-        ("space", str(summary["space_hash"]), str(summary["space"])),
         ("GPU", str(summary["gpu_hash"]), str(summary["gpu"])),
         ("fabric", str(summary["fabric_hash"]), str(summary["fabric"])),
     )
     versions = tuple((words(name), words(version)) for name, version in made.get("versions", {}).items())
     table = Table("Versions", ("package", "version"), versions, sortable=False)
-    return Section("provenance", "Provenance", (Facts(entries), Folded("Versions of packages", (table,))))
+    return Section("provenance", "Provenance", (Facts(facts), Folded("Versions of packages", (table,))))

@@ -143,7 +143,7 @@ def layout_folder(path: str | os.PathLike[str], overwrite: bool = False) -> Path
 
 def is_layout_run(path: str | os.PathLike[str]) -> bool:
     """Whether a folder holds a sweep of layouts."""
-    return _summary(home_expanded(path) / SUMMARY).get("kind") == KIND
+    return read_summary(home_expanded(path)).get("kind") == KIND
 
 
 def open_layouts(path: str | os.PathLike[str]) -> LayoutRun:
@@ -155,7 +155,7 @@ def open_layouts(path: str | os.PathLike[str]) -> LayoutRun:
     import pandas as pd
 
     folder = home_expanded(path)
-    summary = _summary(folder / SUMMARY)
+    summary = read_summary(folder)
     if summary.get("kind") != KIND:
         raise UserError(f"{folder} holds no sweep of layouts: give a folder that dse sweep sharding --out wrote")
     try:
@@ -169,9 +169,10 @@ def open_layouts(path: str | os.PathLike[str]) -> LayoutRun:
     return LayoutRun(folder, summary, front, best, parts)
 
 
-def _summary(path: Path) -> dict[str, Any]:
+def read_summary(folder: Path) -> dict[str, Any]:
+    """The summary in a folder; empty where there is none, or a damaged one."""
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads((folder / SUMMARY).read_bytes())
     except (OSError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}
