@@ -11,7 +11,7 @@ from dse.errors import UserError
 from dse.validation.fused_attention import predict_ring
 from dse.validation.fused_communication import PREDICTORS, bias, figures, fused_rows, mean_error, weighted_error
 from dse.validation.fused_exchange import counted_bytes, predict_exchange, problem_of
-from dse.validation.fused_layer import predict_layer, random_rows
+from dse.validation.fused_layer import predict_layer
 
 
 def named(kernel: str, text: str) -> list:
@@ -46,14 +46,6 @@ def test_rows_that_a_number_comes_from_have_no_prediction() -> None:
 def test_experts_that_ranks_share_have_no_prediction() -> None:
     rows = [row for row in figures(["dispatch_grouped_gemm"]) if "Comet" in row.name]
     assert predict_layer(rows) == [None] * 4
-
-
-def test_drawn_rows_are_those_of_even_chances() -> None:
-    rows = np.array(random_rows(16384, 256, 8, 8).split(","), int)
-    assert len(rows) == 32
-    assert rows.mean() == pytest.approx(512, rel=0.05)
-    assert random_rows(16384, 256, 8, 8) == random_rows(16384, 256, 8, 8)
-    assert max(map(int, random_rows(8, 256, 1, 8).split(","))) >= 1
 
 
 def test_a_longer_ring_takes_four_times_the_time_for_twice_the_tokens() -> None:

@@ -2,12 +2,10 @@
 
 The tiles are the best of the preset that stands for the kernels, with the tile and the SMs that move rows where those
 are published. The computing kernels have the numbers of the nearest implementation, without what a framework adds.
-Tokens choose their experts at random, as the published tests do: one draw, always the same.
+Tokens choose their experts by chance, as in the published tests.
 """
 
 from collections.abc import Sequence
-
-import numpy as np
 
 from ..kernels.moe_ep import ExpertLayerProblem
 from .fused_best import best_of_preset
@@ -51,18 +49,9 @@ def _dispatch(row: Figure) -> Prediction:
     return best_of_preset(row, problem, FAMILY[row.gpu], "cutlass", fields)
 
 
-def random_rows(tokens: int, experts: int, topk: int, ranks: int) -> str:
-    """Rows of each expert of one rank where every token goes to an expert with the same probability, as a
-    `distribution`."""
-    drawn = np.random.default_rng(0).binomial(tokens, topk / experts, experts // ranks)
-    drawn[0] = max(drawn[0], 1)  # a rank without rows is no problem
-    return ",".join(map(str, drawn))
-
-
 def _problem(row: Figure, dtype: str, **choices: str | bool) -> ExpertLayerProblem:
-    tokens, experts, topk = row["tokens_per_rank"] * row.ranks, row["experts"], row["top_k"]
-    shape = f"{tokens}x{row['hidden']}x{row['intermediate']}x{experts}x{topk}"
-    routed = random_rows(tokens, experts, topk, row.ranks)
+    tokens = row["tokens_per_rank"] * row.ranks
+    shape = f"{tokens}x{row['hidden']}x{row['intermediate']}x{row['experts']}x{row['top_k']}"
     return ExpertLayerProblem.from_shape(
-        shape, dtype=dtype, ranks=row.ranks, fabric=row.fabric, distribution=routed, **choices
+        shape, dtype=dtype, ranks=row.ranks, fabric=row.fabric, distribution="uniform", **choices
     )
