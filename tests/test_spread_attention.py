@@ -8,13 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import spread_attention as twin
+from oracles.spread_draws import draw_ring, draw_ulysses
 
 from dse import load_gpu, load_space
 from dse.errors import UserError
 from dse.job import as_float32
 from dse.kernels.registry import get_kernel
 from dse.kernels.spread_attention import RingAttentionProblem, UlyssesProblem
-from jaxmodel.kernels import ring_attention, ulysses
+from jaxmodel.kernels import attention, ring_attention, ulysses
+from jaxmodel.types import PIPELINES
 
 TIMES = st.integers(0, 640).map(lambda ticks: ticks / 64)  # exact in float64, so that ties are ties on both sides
 MANY = settings(max_examples=300, deadline=None)
@@ -122,3 +124,41 @@ def test_chunks_that_do_not_divide_and_ways_that_are_not_there_have_reasons() ->
     assert costs(ULYSSES, chunks=3).reason > 0
     assert costs(RING, transport=1, comm_sms=0).reason > 0
     assert costs(RING, transport=1, comm_sms=132).reason > 0
+
+
+def scalars(drawn, at: int):
+    return jax.tree.map(lambda leaf: float(leaf[at]) if np.ndim(leaf) == 1 else np.asarray(leaf)[0], drawn)
+
+
+def test_a_rank_of_ulysses_takes_what_its_launches_and_played_exchanges_do() -> None:
+    drawn = draw_ulysses(240, 7, "wgmma")
+    found = ulysses.cost(*drawn)
+    fits = np.flatnonzero(np.asarray(found.reason) == 0)
+    assert len(fits) > 15
+    for at in fits:
+        problem, schedule, gpu = scalars(drawn, at)
+        of, chunks = problem.attention, schedule.chunks
+        heads = dataclasses.replace(of, heads=of.heads / chunks, kv_heads=max(of.kv_heads / chunks, 1.0))
+        sms = gpu.sm_count - (schedule.comm_sms if chunks > 1 else 0.0)
+        launch = attention.cost(heads, schedule, dataclasses.replace(gpu, sm_count=sms))
+        wanted = twin.ulysses_latency(problem, schedule, float(launch.latency_s))
+        assert float(found.latency_s[at]) == pytest.approx(wanted, rel=1e-9), at
+        assert float(found.flop[at]) == pytest.approx(float(launch.flop) * chunks)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_a_rank_of_a_ring_takes_what_its_launches_and_the_played_ring_do(causal: bool) -> None:
+    drawn = draw_ring(80, 8, "wgmma", causal)
+    found = ring_attention.cost(*drawn)
+    fits = np.flatnonzero(np.asarray(found.reason) == 0)
+    assert len(fits) > 15
+    for at in fits:
+        problem, schedule, gpu = scalars(drawn, at)
+        left = dataclasses.replace(gpu, sm_count=gpu.sm_count - schedule.comm_sms)
+        keys = problem.step.kv_tokens / schedule.chunks
+        launch = attention.cost(dataclasses.replace(problem.step, kv_tokens=keys), schedule, left)
+        own_s = float(attention.cost(problem.own, schedule, left).latency_s) if causal else -1.0
+        chunk_s = float(launch.latency_s)
+        idle_s = chunk_s - float(launch.pipeline_s[PIPELINES.index("ddr")])
+        wanted = twin.ring_latency(problem, schedule, own_s, chunk_s, idle_s, gpu)
+        assert float(found.latency_s[at]) == pytest.approx(wanted, rel=1e-9), at
