@@ -163,7 +163,10 @@ def test_only_experts_with_rows_are_read() -> None:
 @pytest.mark.parametrize(
     ("choices", "message"),
     [
-        ({"distribution": "zipf"}, "distribution 'zipf' is none of balanced, uniform, power_law_ALPHA (e.g. power_law_1.2)"),
+        (
+            {"distribution": "zipf"},
+            "distribution 'zipf' is none of balanced, uniform, power_law_ALPHA (e.g. power_law_1.2)",
+        ),
         ({"distribution": "power_law_1"}, "an exponent of 1 has no closed form here; write power_law_1.01"),
         ({"distribution": "1,2"}, "has 2 counts that sum to 3: this rank has 8 expert(s), each gets at most 64 rows"),
         ({"ep": 3}, "--ep = 3 does not divide 8 experts: every rank has as many"),
