@@ -122,8 +122,8 @@ class StepModel:
 
     def _shown(self, computing: Any, sending: Any, launched: Any, pace_s: Any, halves: np.ndarray, taken: Any) -> Any:
         """Seconds of one layer, or of what comes once: kernels and collectives in order, or the longer of both where
-        two halves take turns; at least the host's launches. A negative pace: kernels start early by so much. `taken`: of the SMs,
-        by collectives while both run."""
+        two halves take turns; at least the host's launches. A negative pace: kernels start early by so much.
+        `taken`: of the SMs, by collectives while both run."""
         both = np.maximum(computing + taken * sending, sending)
         turns = np.where(halves > 1, 2.0 * both, computing + sending)
         early = np.maximum(turns + launched * halves * np.minimum(pace_s, 0.0), 0.0)
