@@ -1,6 +1,7 @@
 """What an engine fuses, runs apart or hides, and where prompts' tokens go."""
 
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from dse.serving.collective_times import Exchange
 from dse.serving.engine_effects import SHARED, engine_operators, engine_types, hidden_s
 from dse.serving.exchanges import forwarded, step_exchanges
 from dse.serving.layouts import ALL_TO_ALL, FIELDS, Layouts
+from dse.serving.step_times import StepModel
 from dse.step_operators import Types, Work, step_operators
 
 MODEL = load_model("deepseek_v3")
@@ -136,3 +138,22 @@ def test_what_is_sent_on_inside_counts_as_far_as_it_outlasts_the_network() -> No
     exchanges = [Exchange(part, "all_to_all", 1, 1, 1, "expert layers") for part in parts]
     seconds = [np.array([float(number)]) for number in (3, 2, 3, 5, 1)]
     assert [float(one[0]) for one in forwarded(exchanges, seconds)] == [3, 0, 3, 2, 1]
+
+
+def test_collectives_that_take_sms_slow_what_runs_beside_them() -> None:
+    """Two halves in turns: computing is slower by the SMs taken while tokens travel, the longer of both counts."""
+    shown: Any = StepModel._shown
+    halves, none = np.array([2]), np.zeros(1)
+    for computing, sending, taken, expected in ((5.0, 2.0, 0.0, 10.0), (5.0, 2.0, 0.25, 11.0), (1.0, 4.0, 0.25, 8.0)):
+        found = shown(None, np.array([computing]), np.array([sending]), none, none, halves, np.array([taken]))
+        assert found[0] == pytest.approx(expected)
+    one = np.array([1])
+    assert shown(None, np.array([5.0]), np.array([2.0]), none, none, one, np.array([0.25]))[0] == pytest.approx(7.0)
+
+
+def test_kernels_of_a_graph_that_start_early() -> None:
+    launched, one, none = np.array([4.0]), np.array([1]), np.zeros(1)
+    shown: Any = StepModel._shown
+    early = shown(None, np.array([5.0]), none, launched, np.array([-0.5]), one, none)
+    late = shown(None, np.array([5.0]), none, launched, np.array([2.0]), one, none)
+    assert (early[0], late[0]) == (pytest.approx(3.0), pytest.approx(8.0))
