@@ -30,8 +30,6 @@ SHAPES = {  # a problem of ordinary size each
     "moe_ep": "8192x7168x2048x256x8",
     "ulysses": "1x32/8x65536x128",
     "ring_attention": "1x32/8x65536x128",
-    "moe_dispatch": "32768x7168x256x8",
-    "moe_combine": "32768x7168x256x8",
     "elementwise": "8192x8192",
     "reduction": "8192x8192",
     "softmax": "8192x8192",

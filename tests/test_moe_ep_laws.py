@@ -13,7 +13,7 @@ from jaxmodel.kernels.moe_ep_types import ExpertLayer
 from jaxmodel.kernels.moe_exchange_types import Exchange
 
 
-def _rescaled(of: Exchange, rates: float) -> Exchange:
+def _rescaled(of: Any, rates: float) -> Exchange:
     numbers = of.numbers
     return dataclasses.replace(
         of, link=of.link.scaled(rates, 1.0 / rates),
@@ -48,7 +48,7 @@ class TestExpertLayerLaws(KernelLaws):
     def test_faster_links_are_never_slower(self, unlimited: tuple, factor: float) -> None:
         candidates, cost, fits = unlimited
 
-        def faster(of: Exchange) -> Exchange:
+        def faster(of: Any) -> Exchange:
             return dataclasses.replace(of, link=of.link.scaled(factor, 1.0 / factor))
 
         of: Any = candidates.problem

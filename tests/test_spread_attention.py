@@ -136,7 +136,7 @@ def test_a_rank_of_ulysses_takes_what_its_launches_and_played_exchanges_do() -> 
     fits = np.flatnonzero(np.asarray(found.reason) == 0)
     assert len(fits) > 15
     for at in fits:
-        problem, schedule, gpu = scalars(drawn, at)
+        problem, schedule, gpu = scalars(drawn, int(at))
         of, chunks = problem.attention, schedule.chunks
         heads = dataclasses.replace(of, heads=of.heads / chunks, kv_heads=max(of.kv_heads / chunks, 1.0))
         sms = gpu.sm_count - (schedule.comm_sms if chunks > 1 else 0.0)
@@ -153,7 +153,7 @@ def test_a_rank_of_a_ring_takes_what_its_launches_and_the_played_ring_do(causal:
     fits = np.flatnonzero(np.asarray(found.reason) == 0)
     assert len(fits) > 15
     for at in fits:
-        problem, schedule, gpu = scalars(drawn, at)
+        problem, schedule, gpu = scalars(drawn, int(at))
         left = dataclasses.replace(gpu, sm_count=gpu.sm_count - schedule.comm_sms)
         keys = problem.step.kv_tokens / schedule.chunks
         launch = attention.cost(dataclasses.replace(problem.step, kv_tokens=keys), schedule, left)
