@@ -157,6 +157,7 @@ def test_a_layer_computes_what_one_rank_of_a_fused_layer_does() -> None:
     assert LAYER.flop == alone.flop
     assert LAYER.layer.classes == alone.classes
     record = LAYER.on(load_gpu("h100_sxm")).arrays(np.float64)
+    assert record.dispatch is not None
     assert record.dispatch.expert_rows == sum(one.rows * one.experts for one in record.layer.classes)
 
 
