@@ -8,11 +8,13 @@ import pytest
 
 from dse.content.engine import load_engine
 from dse.content.engine_changes import changed_engine
+from dse.content.gpu import load_gpu
 from dse.content.model import load_model
 from dse.kernels.routing import DRAWN_TOKEN_BY_TOKEN, expert_classes, uniform_counts
 from dse.serving.collective_times import Exchange
 from dse.serving.engine_effects import SHARED, engine_operators, engine_types, hidden_s
 from dse.serving.exchanges import forwarded, step_exchanges
+from dse.serving.kernel_times import KernelTimes
 from dse.serving.layouts import ALL_TO_ALL, FIELDS, Layouts
 from dse.serving.step_times import StepModel
 from dse.step_operators import Types, Work, step_operators
@@ -157,3 +159,13 @@ def test_kernels_of_a_graph_that_start_early() -> None:
     early = shown(None, np.array([5.0]), none, launched, np.array([-0.5]), one, none)
     late = shown(None, np.array([5.0]), none, launched, np.array([2.0]), one, none)
     assert (early[0], late[0]) == (pytest.approx(3.0), pytest.approx(8.0))
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
+def test_every_engine_has_kernels_for_latent_attention_on_blackwell(engine) -> None:
+    at = layouts(tp=[8])
+    times = KernelTimes(load_gpu("b200_sxm"), load_engine(engine))
+    for work in (Work(prompts=1, prompt_tokens=512), Work(sequences=4, context=512)):
+        every = step_operators(MODEL, Types(kv_dtype="fp8"), work, at.cut())
+        seconds = times.seconds([one for one in every if one.layer == "attention"], 1)
+        assert 1e-6 < max(float(one[0]) for one in seconds) < 1e-3
