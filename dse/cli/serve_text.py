@@ -83,7 +83,8 @@ def phase_lines(phase: Phase) -> list[str]:
         }
         for part in phase.parts
     ]
-    head = f"{TITLES[phase.name]}: {seconds_text(phase.seconds)} ({shares}), {phase.kernels:g} launches"
+    stages = ", one micro-batch through all stages" if any(part.kind == "send" for part in phase.parts) else ""
+    head = f"{TITLES[phase.name]}{stages}: {seconds_text(phase.seconds)} ({shares}), {phase.kernels:g} launches"
     return [head, table(rows, left=("part", "what", "sizes: schedule, or bytes"))]
 
 
