@@ -21,6 +21,7 @@ PHASES = ("prefill", "decode")
 LENGTHS = (2048, 4096, 8192)
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 CONTEXTS = (4096,)
+EVENLY = "balanced"  # how tokens are dealt to experts where no choice says otherwise
 
 
 @dataclass(frozen=True)
@@ -95,9 +96,9 @@ class _Step:
     def rows(self) -> Iterator[BatchRow]:
         cut = Cut(tp=self.tp, experts_tp=self.tp // self.ep, ep=self.ep)
         if self.phase == "prefill":
-            work = Work(prompts=self.serving.prompts, prompt_tokens=self.tokens)
+            work = Work(prompts=self.serving.prompts, prompt_tokens=self.tokens, routing=EVENLY)
         else:
-            work = Work(sequences=self.tokens, context=self.context)
+            work = Work(sequences=self.tokens, context=self.context, routing=EVENLY)
         layers = {
             EVERY_LAYER: self.model.layers,
             DENSE: self.model.ffn.layers if self.model.ffn else 0,
@@ -110,17 +111,24 @@ class _Step:
 
     def row(self, operator: Operator, count: int) -> BatchRow:
         sizes = {name: int(size) for name, size in operator.sizes.items()}
-        problem = get_kernel(operator.kernel).problem(**sizes, dtype=operator.dtype, **dict(operator.choices))
+        problem = get_kernel(operator.kernel).problem(**sizes, dtype=operator.dtype)
+        choices = [(name, value) for name, value in operator.choices if value != getattr(problem, name)]
         ranks = [(name, str(sizes[name])) for name in ("tp", "ep") if sizes.get(name, 1) > 1]
-        chosen = [(name, str(value).lower() if value is True else str(value)) for name, value in operator.choices]
+        chosen = [(name, str(value).lower() if value is True else str(value)) for name, value in choices]
         rows = sizes["m"] if operator.kernel == "gemm" else sizes.get("tokens", self.m)
         name = f"{operator.layer}_{rows}"
         if operator.kernel == "decode_attention":
             name = f"{operator.layer}_{self.tokens}x{self.context}"
         of_step = (self.model.name, self.phase, self.tp, self.ep, self.tokens, self.context)
-        choices = (*ranks, *chosen)
         return BatchRow(
-            name, operator.kernel, problem.shape, operator.dtype, choices, float(count), operator.layer, *of_step
+            name,
+            operator.kernel,
+            problem.shape,
+            operator.dtype,
+            (*ranks, *chosen),
+            float(count),
+            operator.layer,
+            *of_step,
         )
 
     @property
