@@ -210,7 +210,6 @@ def test_a_rank_computes_its_part() -> None:
         ("64x100x64", {}, "h100_sxm", "n = 100 in shape '64x100x64' is not shared evenly by 8 ranks: pad it to a mult"),
         ("64x64x64", {"ranks": 16}, "h100_sxm", "--ranks 16: nvlink4_x8 joins at most 8 GPUs; fewer ranks, or another"),
         ("64x64x64", {"ranks": 1}, "h100_sxm", "--ranks = 1 is not allowed: a whole number from 2 to 65536"),
-        ("64x64x64", {}, "rtx_4090", "no fabric is known for the GPU rtx_4090: name one, e.g. --fabric pcie5_x8"),
         (
             "64x64x64",
             {"fabric": "nvlink4_x8+infiniband_ndr"},

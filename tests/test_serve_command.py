@@ -1,5 +1,6 @@
 """`dse serve`: the table, where the time goes, why layouts cannot run, errors in one line, JSON, Python."""
 
+import dataclasses
 import json
 import math
 
@@ -155,12 +156,17 @@ def test_what_ifs_move_gpu_fabric_and_engine(capsys) -> None:
 
 
 def test_fabrics_follow_gpu_and_number() -> None:
+    from dse.content.default_fabric import default_fabric
     from dse.content.gpu import load_gpu
-    from dse.serving.asked import default_fabric
 
     assert default_fabric(load_gpu("h200_sxm"), 8) == "nvlink4_x8"
     assert default_fabric(load_gpu("b200_sxm"), 16) == "nvlink5_x8+infiniband_ndr"
     assert default_fabric(load_gpu("a100_sxm"), 9) == "nvlink3_x8+infiniband_hdr"
+    assert default_fabric(load_gpu("h100_pcie")) == "pcie5_x8"
+    unknown = dataclasses.replace(load_gpu("a100_sxm"), name="mine", bases=())
+    assert default_fabric(dataclasses.replace(unknown, bases=("h100_sxm",))) == "nvlink4_x8"
+    with pytest.raises(UserError, match="no fabric is known for the GPU mine: say what joins them with --fabric"):
+        default_fabric(unknown)
 
 
 def test_values_are_read_as_numbers_names_and_lists() -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from ..content.default_fabric import default_fabric
 from ..content.fabric import FabricLevel, load_fabric
 from ..content.fabric_fields import COPY_ENGINE, MOST_RANKS
 from ..content.overrides import FABRIC
@@ -31,12 +32,6 @@ FABRIC_CHOICES = (
     Choice("ranks", "GPUs that work on the problem", int, least=2, most=MOST_RANKS),
     Choice("fabric", "what joins them: a level by name or path, see dse fabrics (default: of the GPU's own node)"),
 )
-FABRICS = {  # GPU -> the fabric its nodes are built with
-    "a100_sxm": "nvlink3_x8",
-    "h100_sxm": "nvlink4_x8",
-    "h200_sxm": "nvlink4_x8",
-    "b200_sxm": "nvlink5_x8",
-}
 
 
 class FabricProblem(KernelProblem):
@@ -87,21 +82,6 @@ class FabricProblem(KernelProblem):
             )
         numbers = numbers or link_numbers(load_fabric(self.fabric).levels[0])
         return Link(ranks=float_dtype(self.ranks), **{name: float_dtype(value) for name, value in numbers.items()})
-
-
-def default_fabric(gpu: Any) -> str:
-    """The fabric that a GPU (`dse.content.gpu.GpuFile`), or the nearest GPU its file builds on, stands in.
-
-    Raises:
-        UserError: none is known.
-    """
-    found = next((FABRICS[name] for name in (gpu.name, *gpu.bases) if name in FABRICS), None)
-    if found is None:
-        raise UserError(
-            f"no fabric is known for the GPU {gpu.name}: name one, e.g. --fabric pcie5_x8 (dse fabrics lists them), or "
-            f"take one of {', '.join(FABRICS)}"
-        )
-    return found
 
 
 def link_numbers(level: FabricLevel) -> dict[str, float]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from ..content.default_fabric import default_fabric
 from ..content.dtypes import DTYPE_BYTES
 from ..content.fabric import load_fabric
 from ..content.implementation import NONE, implementation_defaults, load_implementation
@@ -17,7 +18,7 @@ from ..errors import UserError
 from .choice import Choice
 from .entry import Kernel
 from .expert_holders import limited_holders
-from .fabric_problem import FABRIC_CHOICES, FabricProblem, default_fabric
+from .fabric_problem import FABRIC_CHOICES, FabricProblem
 from .problem import IMPLEMENTATION as WHOSE
 
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from ..content.default_fabric import default_fabric
 from ..content.dtypes import DTYPE_BYTES
 from ..content.engine import load_engine
 from ..content.engine_changes import changed_engine
@@ -18,19 +19,6 @@ from .workload import PHASES, Workload
 
 GPUS = 8  # where nobody says how many
 CLOCKS = ("boost", "sustained")
-NODES = {  # beginning of a GPU's name -> (what joins a node, what joins nodes)
-    "a100": ("nvlink3_x8", "infiniband_hdr"),
-    "h100_pcie": ("pcie5_x8", "infiniband_ndr"),
-    "h100": ("nvlink4_x8", "infiniband_ndr"),
-    "h200": ("nvlink4_x8", "infiniband_ndr"),
-    "b200": ("nvlink5_x8", "infiniband_ndr"),
-    "l40s": ("pcie4_x8", "infiniband_hdr"),
-    "rtx_3090": ("pcie4_x8", "infiniband_hdr"),
-    "rtx_4090": ("pcie4_x8", "infiniband_hdr"),
-    "rtx_5090": ("pcie5_x8", "infiniband_ndr"),
-    "rtx_pro_6000": ("pcie5_x8", "infiniband_ndr"),
-}
-NODE_GPUS = 8
 
 
 def ask_service(
@@ -117,22 +105,6 @@ def split_service_overrides(overrides: Mapping[str, str | float] | None) -> tupl
         place = 1 if name.startswith(FABRIC) else 2 if name.startswith(ENGINE) else 0
         found[place][name.partition(".")[2] if place else name] = value
     return found
-
-
-def default_fabric(gpu: GpuFile, gpus: int) -> str:
-    """What joins GPUs of this kind: a node, and a network where there are more of them than a node holds.
-
-    Raises:
-        UserError: a GPU that is not known by its name, nor built on one that is.
-    """
-    for name in (gpu.name, *gpu.bases):
-        known = next((pair for start, pair in NODES.items() if name.startswith(start)), None)
-        if known:
-            return known[0] if gpus <= NODE_GPUS else "+".join(known)
-    raise UserError(
-        f"no fabric is known for the GPU {gpu.name}: say what joins them with --fabric, e.g. --fabric nvlink4_x8, or "
-        "nvlink4_x8+infiniband_ndr (dse fabrics)"
-    )
 
 
 def published_dtype(weights: str) -> str:

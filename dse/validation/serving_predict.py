@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..content.default_fabric import default_fabric
 from ..content.engine import Engine, load_engine
 from ..content.engine_changes import changed_engine
 from ..content.fabric import load_fabric
@@ -38,12 +39,6 @@ ENGINES = (  # (how the software begins, engine file)
 OPTIONS = {"all-reduce fusion": "norm_in_all_reduce"}  # words of a software -> a number of its engine that is then 1
 STATIC = ("TensorRT-LLM 0.9", "vLLM of November 2024")  # one batch at a time: all prompts, then all decode steps
 JOINED = ("TensorRT-LLM", "NIM", "Dynamo")  # prompts and decoded tokens run in one step
-FABRICS = {  # GPU -> (a node, what joins nodes)
-    "a100_sxm": ("nvlink3_x8", "infiniband_hdr"),
-    "h100_sxm": ("nvlink4_x8", "infiniband_ndr"),
-    "h200_sxm": ("nvlink4_x8", "infiniband_ndr"),
-    "b200_sxm": ("nvlink5_x8", "infiniband_ndr"),
-}
 CONTEXTS = 3  # of a decode that grows, midpoints of as many parts
 LARGEST_BATCH = 2048  # sequences a GPU's scheduler takes: trtllm-bench's default
 
@@ -93,9 +88,7 @@ class ServingModels:
             if option in figure.software:
                 engine = changed_engine(engine, {number: 1.0})
         gpu = load_gpu(figure.gpu)
-        if figure.gpu not in FABRICS and not figure.fabric:
-            raise UserError(f"{figure.name}: gpu = {figure.gpu} has no usual fabric: give the row one, fabric = NAME")
-        name = figure.fabric or "+".join(FABRICS[figure.gpu][: 1 if figure.gpus <= 8 else 2])
+        name = figure.fabric or default_fabric(gpu, figure.gpus)
         fabric = load_fabric(name, {"0:link": figure.link} if figure.link else None)
         model = load_model(figure.model)
         if figure.vocabulary:
