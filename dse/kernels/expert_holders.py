@@ -1,23 +1,25 @@
 """How many ranks, or nodes, hold the experts of a token: expected numbers for experts chosen evenly."""
 
+from typing import Any
 
-def expected_holders(experts: int, holders: int, topk: int) -> float:
+import numpy as np
+
+
+def expected_holders(experts: int, holders: Any, topk: int) -> np.ndarray:
     """Distinct holders among those of `topk` different experts, each as likely, dealt evenly over `holders`.
 
-    A holder is missed where all choices fall on the others: holders (1 - C(E - E / h, k) / C(E, k)).
+    A holder is missed where all choices fall on the others: h (1 - C(E - E / h, k) / C(E, k)).
 
     Args:
-        experts: E; `holders` divides it.
-        holders: h, ranks or nodes.
+        experts: E.
+        holders: h, ranks or nodes; a number, or many. Each divides E, or what is found of it means nothing.
         topk: k, at most E.
     """
-    others = experts - experts // holders
-    if topk > others:
-        return float(holders)
-    missed = 1.0
-    for chosen in range(topk):
-        missed *= (others - chosen) / (experts - chosen)
-    return holders * (1.0 - missed)
+    holders = np.asarray(holders, float)
+    chosen = np.arange(topk)
+    others = experts - experts / holders[..., None]
+    missed = np.clip((others - chosen) / (experts - chosen), 0.0, 1.0)
+    return holders * (1.0 - np.prod(missed, axis=-1))
 
 
 def limited_holders(experts: int, nodes: int, ranks: int, topk: int, limit: int) -> tuple[float, float]:
@@ -32,4 +34,4 @@ def limited_holders(experts: int, nodes: int, ranks: int, topk: int, limit: int)
     """
     chosen = min(limit, nodes) if limit else nodes
     experts, ranks = experts * chosen // nodes, ranks * chosen // nodes
-    return expected_holders(experts, ranks, topk), expected_holders(experts, chosen, topk)
+    return float(expected_holders(experts, ranks, topk)), float(expected_holders(experts, chosen, topk))

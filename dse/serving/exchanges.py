@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..content.dtypes import DTYPE_BYTES
-from ..content.model import GroupedAttention, ModelConfig
+from ..content.model import GroupedAttention, ModelConfig, MoeFfn
+from ..kernels.expert_holders import expected_holders
 from ..step_operators import DENSE, EVERY_LAYER, MOE, ONCE, Types, Work
 from .collective_times import Exchange
 from .layouts import ALL_TO_ALL, Groups, Layouts
@@ -135,49 +136,52 @@ class _Exchanges:
         yield self.of("tokens_to_heads", "all_to_all", back, inside, EVERY_LAYER)
 
     def experts(self) -> Iterator[Exchange]:
-        """Tokens to experts and back. Where every GPU of the block holds all tokens, only sums are reduced. Prompts'
-        tokens cross the network once a node and are sent on inside it (DeepSeek-V3, arXiv 2412.19437, section 3.2.2);
-        decoded ones go to each GPU at once, for latency."""
-        moe, layouts, hidden = self.model.moe, self.layouts, self.model.hidden
+        """Tokens to experts and back. Where every GPU of the block holds all tokens, only sums are reduced."""
+        moe, groups = self.model.moe, self.layouts.groups
         assert moe is not None
-        tp, groups = layouts["tp"], layouts.groups
         prefills = np.asarray(self.work.prompts) > 0  # then the tokens of a prompt are apart too
-        apart = layouts["dp"] * np.where(prefills, layouts["cp"], 1) > 1
+        apart = self.layouts["dp"] * np.where(prefills, self.layouts["cp"], 1) > 1
         replicas = groups("tp").times(groups("cp"))
         block = replicas.times(groups("dp"))
-        both = groups("cp").times(groups("dp"))
-        holders = Groups(
-            np.where(prefills, both.inside, groups("dp").inside), np.where(prefills, both.across, groups("dp").across)
-        )
-        everywhere = np.asarray(self.m if self.work.everywhere is None else self.work.everywhere)
-        travels = DTYPE_BYTES[self.types.experts_dtype or self.types.dtype]
-        own = self.m * hidden * NUMBER_BYTES
         yield from self.reduced("experts_out", MOE, ~apart, replicas)
-        gathers = apart & (layouts["exchange"] != ALL_TO_ALL)
-        yield self.of("tokens_gathered", "all_gather", everywhere * hidden * travels * gathers, holders, MOE)
-        yield self.of("sums_scattered", "reduce_scatter", everywhere * hidden * NUMBER_BYTES * gathers, block, MOE)
-        sends = apart & (layouts["exchange"] == ALL_TO_ALL)
-        ep = np.maximum(layouts.ep, 1)
-        drawn, apiece = np.arange(moe.topk), moe.experts / ep[..., None]
-        missed = np.clip((moe.experts - apiece - drawn) / (moe.experts - drawn), 0.0, 1.0)  # of different experts
-        copies = ep * (1.0 - np.prod(missed, axis=-1))  # GPUs that one token goes to, in the mean
-        own_tokens = (self.prompt_m + self.decode_m / layouts["cp"]) / tp * hidden * sends
-        forwards = prefills & (block.across > 1)  # one copy a node over the network, the others inside
-        per_node = moe.experts / block.across[..., None]
-        missed = np.clip((moe.experts - per_node - drawn) / (moe.experts - drawn), 0.0, 1.0)
-        nodes = block.across * (1.0 - np.prod(missed, axis=-1))  # nodes that one token goes to, in the mean
-        alone, one = Groups(block.inside * 0 + 1, block.across), block.across * 0 + 1
+        everyone = self.layouts["exchange"] != ALL_TO_ALL
+        yield from self.gathered_tokens(apart & everyone, prefills, block)
+        yield from self.sent_tokens(apart & ~everyone, prefills, block, moe)
+        back = _chosen(self.decode_m > 0, replicas, groups("tp"))  # decoded tokens are on all cp GPUs
+        own = np.where(apart, self.m * self.model.hidden * NUMBER_BYTES, 0.0)
+        yield self.of("tokens_back", "all_gather", own, back, MOE)
+        if moe.shared_experts:
+            yield self.of("shared_out", "reduce_scatter", own, groups("tp"), MOE)
+
+    def gathered_tokens(self, mask: np.ndarray, prefills: np.ndarray, block: Groups) -> Iterator[Exchange]:
+        """Every GPU of the block gets all tokens; their sums are scattered."""
+        dp = self.layouts.groups("dp")
+        holders = _chosen(prefills, self.layouts.groups("cp").times(dp), dp)
+        everywhere = np.asarray(self.m if self.work.everywhere is None else self.work.everywhere)
+        numbers = everywhere * self.model.hidden * mask
+        yield self.of("tokens_gathered", "all_gather", numbers * self.expert_bytes, holders, MOE)
+        yield self.of("sums_scattered", "reduce_scatter", numbers * NUMBER_BYTES, block, MOE)
+
+    def sent_tokens(self, mask: np.ndarray, prefills: np.ndarray, block: Groups, moe: MoeFfn) -> Iterator[Exchange]:
+        """Every token goes to the GPUs of its experts. Prompts' tokens cross the network once a node and are sent on
+        inside it (DeepSeek-V3, arXiv 2412.19437, section 3.2.2); decoded ones go to each GPU at once, for latency."""
+        copies = expected_holders(moe.experts, np.maximum(self.layouts.ep, 1), moe.topk)
+        nodes = expected_holders(moe.experts, block.across, moe.topk)
+        tokens = (self.prompt_m + self.decode_m / self.layouts["cp"]) / self.layouts["tp"]
+        forwards = prefills & (block.across > 1)
+        alone, one = Groups(np.ones_like(block.inside), block.across), np.ones_like(block.across)
         inside = Groups(block.inside, one)
-        for part, size in (("dispatch", travels), ("combine", NUMBER_BYTES)):
-            sent = own_tokens * size
+        for part, size in (("dispatch", self.expert_bytes), ("combine", NUMBER_BYTES)):
+            sent = tokens * self.model.hidden * mask * size
             yield self.of(part, "all_to_all", np.where(forwards, 0.0, sent * copies), block, MOE)
             yield self.of(f"{part}_to_nodes", "all_to_all", np.where(forwards, sent * nodes, 0.0), alone, MOE)
             yield self.of(f"{part}_inside", "all_to_all", np.where(forwards, sent * copies, 0.0), inside, MOE)
-        decodes = self.decode_m > 0  # tokens that all cp GPUs hold
-        back = Groups(
-            np.where(decodes, replicas.inside, groups("tp").inside),
-            np.where(decodes, replicas.across, groups("tp").across),
-        )
-        yield self.of("tokens_back", "all_gather", np.where(apart, own, 0.0), back, MOE)
-        if moe.shared_experts:
-            yield self.of("shared_out", "reduce_scatter", np.where(apart, own, 0.0), groups("tp"), MOE)
+
+    @property
+    def expert_bytes(self) -> float:
+        """Of a number of a token on its way to experts."""
+        return DTYPE_BYTES[self.types.experts_dtype or self.types.dtype]
+
+
+def _chosen(mask: np.ndarray, one: Groups, other: Groups) -> Groups:
+    return Groups(np.where(mask, one.inside, other.inside), np.where(mask, one.across, other.across))
