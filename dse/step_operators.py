@@ -122,6 +122,12 @@ class Operator:
     beside: bool = False
 
 
+def layers_of(model: ModelConfig) -> dict[str, int]:
+    """How many layers run an operator, by its `where`."""
+    dense, experts = model.ffn.layers if model.ffn else 0, model.moe.layers if model.moe else 0
+    return {EVERY_LAYER: model.layers, DENSE: dense, MOE: experts, ONCE: 1}
+
+
 def step_operators(model: ModelConfig, types: Types, work: Work, cut: Cut) -> list[Operator]:
     """Every kernel of a step, in the order of the model. One whose sizes hold a 0 is not run there."""
     return list(_Step(model, types, work, cut).operators())

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..schedule_words import words_of
-from ..step_operators import DENSE, EVERY_LAYER, MOE, ONCE, Operator, Work
+from ..step_operators import Operator, Work, layers_of
 from .collective_times import Exchange
 from .exchanges import SEND
 from .layouts import Layouts
@@ -117,16 +117,10 @@ def _phase(name: str, work: Work, steps: StepModel, layout: Layouts) -> Phase:
     return Phase(name, sum(part.seconds for part in parts), float(times.kernels[0]), tuple(parts))
 
 
-def _layers(steps: StepModel, where: str) -> int:
-    model = steps.model
-    dense, experts = model.ffn.layers if model.ffn else 0, model.moe.layers if model.moe else 0
-    return {EVERY_LAYER: model.layers, DENSE: dense, MOE: experts, ONCE: 1}[where]
-
-
 def _kernels(steps: StepModel, operators: list[Operator], halves: float) -> list[Part]:
-    found = []
+    found, layers = [], layers_of(steps.model)
     for operator, seconds in zip(operators, steps.kernels.seconds(operators, 1), strict=True):
-        runs = _layers(steps, operator.where) * operator.times * halves
+        runs = layers[operator.where] * operator.times * halves
         if not seconds[0] * runs:
             continue
         plain = replace(operator, sizes={name: _number(size) for name, size in operator.sizes.items()})
@@ -139,11 +133,11 @@ def _kernels(steps: StepModel, operators: list[Operator], halves: float) -> list
 
 
 def _collectives(steps: StepModel, exchanges: list[Exchange], halves: float) -> list[Part]:
-    found = []
+    found, layers = [], layers_of(steps.model)
     for exchange, seconds in zip(exchanges, steps.collectives.seconds(exchanges, 1), strict=True):
         if exchange.where == SEND or not seconds[0]:
             continue
-        runs = _layers(steps, exchange.where) * halves
+        runs = layers[exchange.where] * halves
         inside, across = _number(exchange.inside), _number(exchange.across)
         group = f"{inside} GPUs" if across == 1 else f"{inside} GPUs of {across} nodes"
         bytes_ = float(np.ravel(np.asarray(exchange.bytes_))[0])

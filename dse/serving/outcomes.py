@@ -8,7 +8,7 @@ import numpy as np
 from ..progress import Progress
 from ..step_operators import Work
 from .layouts import CODES, Layouts, layout_reasons
-from .memory import Memory, memory_of, memory_reasons
+from .memory import Memory, memory_of, memory_reasons, usable_bytes
 from .padded import padded_call
 from .step_times import StepModel, StepTimes
 from .workload import Workload
@@ -74,7 +74,7 @@ def evaluate_layouts(
     columns = {name: np.full(len(layouts), np.nan) for name in COLUMNS}
     columns["gpus"] = layouts.gpus.astype(float)
     kept = np.flatnonzero(reason == 0)
-    usable = steps.kernels.gpu["ddr_capacity_bytes"] * steps.engine["memory_share"] - steps.engine["reserved_bytes"]
+    usable = usable_bytes(steps.engine, steps.kernels.gpu["ddr_capacity_bytes"])
     if len(kept):
         held = memory_held(layouts.take(kept), workload, steps)
         for name, values in (
@@ -215,10 +215,8 @@ class Served:
         asked = self.workload
         if not asked.draft_tokens:
             return np.zeros(len(self.layouts))
-        one = self.step(self.decode_work(queries=1))
-        head_s = one.by_layer["lm_head"] + one.by_exchange["logits"]
-        layers_s = np.maximum(one.round_s - head_s, 0.0) / self.steps.model.layers
-        return asked.draft_tokens * self.layouts["micro_batches"] * (asked.draft_layers * layers_s + head_s)
+        one_s = self.step(self.decode_work(queries=1)).drafted_s(self.steps.model.layers, asked.draft_layers)
+        return asked.draft_tokens * self.layouts["micro_batches"] * one_s
 
     def common(
         self, step: StepTimes, tpot: np.ndarray | None = None, ttft: np.ndarray | None = None,

@@ -9,7 +9,7 @@ import numpy as np
 from ..content.engine import Engine
 from ..content.model import ModelConfig
 from ..progress import Progress
-from ..step_operators import DENSE, EVERY_LAYER, MOE, ONCE, Operator, Types, Work, step_operators
+from ..step_operators import DENSE, EVERY_LAYER, MOE, ONCE, Operator, Types, Work, layers_of, step_operators
 from .collective_times import CollectiveTimes, Exchange
 from .engine_effects import engine_operators, engine_types, hidden_s
 from .exchanges import SEND, forwarded, step_exchanges
@@ -44,6 +44,16 @@ class StepTimes:
     kernels: np.ndarray
     by_layer: Mapping[str, np.ndarray]
     by_exchange: Mapping[str, np.ndarray]
+
+    def drafted_s(self, layers: int, draft_layers: float) -> np.ndarray:
+        """A drafted token, where this is a step of one query a sequence: some layers and the output projection.
+
+        Args:
+            layers: of the model, all of them.
+            draft_layers: that a draft costs.
+        """
+        head_s = self.by_layer["lm_head"] + self.by_exchange["logits"]
+        return draft_layers * np.maximum(self.round_s - head_s, 0.0) / layers + head_s
 
 
 @dataclass(frozen=True)
@@ -130,12 +140,7 @@ class StepModel:
         return np.maximum(early, launched * halves * pace_s)
 
     def _listed(self, parts: Any, seconds: list[np.ndarray], halves: np.ndarray, name: str) -> dict[str, np.ndarray]:
-        layers = {
-            EVERY_LAYER: self.model.layers,
-            DENSE: self.model.ffn.layers if self.model.ffn else 0,
-            MOE: self.model.moe.layers if self.model.moe else 0,
-            ONCE: 1,
-        }
+        layers = layers_of(self.model)
         found: dict[str, np.ndarray] = {}
         for part, one in zip(parts, seconds, strict=True):
             if part.where in layers:

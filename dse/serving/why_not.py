@@ -60,7 +60,7 @@ def _activations(row: Mapping[Any, Any], service: Service, usable_bytes: float) 
 
 
 def _kv_cache(row: Mapping[Any, Any], service: Service, usable_bytes: float) -> str:
-    step = int(row["dp"] * row["micro_batches"] * (2 if row["overlap"] == TWO_BATCHES else 1))
+    step = _batch_step(row)
     batches = np.arange(step, int(row["batch"]) + 1, step)
     columns = {name: np.full(len(batches), int(row[name])) for name in FIELDS} | {"batch": batches}
     held = memory_held(layouts_of(columns, batches, service.node), service.workload, service.steps())
@@ -69,6 +69,11 @@ def _kv_cache(row: Mapping[Any, Any], service: Service, usable_bytes: float) -> 
     if not len(fits):
         return f"{_memory(row, service, usable_bytes)}; no batch fits: share it over more GPUs (tp, pp){narrow}"
     return f"{_memory(row, service, usable_bytes)}; a batch of at most {fits[-1]}{narrow}"
+
+
+def _batch_step(row: Mapping[Any, Any]) -> int:
+    """What a batch must be a multiple of."""
+    return int(row["dp"] * row["micro_batches"] * (2 if row["overlap"] == TWO_BATCHES else 1))
 
 
 def _ep(service: Service) -> str:
@@ -126,8 +131,7 @@ def _uneven(row: Mapping[Any, Any], service: Service, usable_bytes: float) -> st
 
 
 def _batch(row: Mapping[Any, Any], service: Service, usable_bytes: float) -> str:
-    step = row["dp"] * row["micro_batches"] * (2 if row["overlap"] == TWO_BATCHES else 1)
-    return f"batch = {row['batch']}; multiples of {step} do"
+    return f"batch = {row['batch']}; multiples of {_batch_step(row)} do"
 
 
 def _micro_batches(row: Mapping[Any, Any], service: Service, usable_bytes: float) -> str:

@@ -15,7 +15,7 @@ from ..content.model import LatentAttention, ModelConfig, load_model
 from ..errors import UserError
 from ..serving.collective_times import CollectiveTimes
 from ..serving.kernel_times import KernelTimes
-from ..serving.layouts import ALL_TO_ALL, TWO_BATCHES, Layouts
+from ..serving.layouts import Layouts
 from ..serving.memory import memory_of
 from ..serving.serve import Service, one_layout
 from ..serving.step_times import StepModel, StepTimes
@@ -186,9 +186,7 @@ class _Figure:
             degrees["experts_tp"] = figure.tp * figure.dp_attention // figure.ep
         else:
             degrees["dp"] = 1
-        degrees["exchange"] = ALL_TO_ALL if figure.exchange == "all_to_all" else 0
-        degrees["overlap"] = TWO_BATCHES if figure.overlap == "two_batches" else 0
-        one = one_layout(self.service, **degrees)
+        one = one_layout(self.service, **degrees, exchange=figure.exchange, overlap=figure.overlap)
         return one.take(np.zeros(points, int))
 
     def contexts(self) -> np.ndarray:
@@ -213,9 +211,7 @@ class _Figure:
         seconds = float(np.mean(step.round_s)) + self.engine["step_s"]
         if self.figure.speculative:
             one = self.steps.times(self.decode_work(batch, contexts, 1), layouts)
-            head = one.by_layer["lm_head"] + one.by_exchange["logits"]
-            layer = (one.round_s - head) / self.steps.model.layers
-            seconds += self.figure.speculative * float(np.mean(layer + head))
+            seconds += self.figure.speculative * float(np.mean(one.drafted_s(self.steps.model.layers, 1.0)))
         return step, seconds
 
     def prefill(self, whole: Layouts, prompts: int) -> tuple[StepTimes, float]:
