@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import chunk_pipeline, flat_ring
 from oracles import collective_messages as played
+from oracles.stage import stage_seconds
 
-from jaxmodel.network import Level, NestedCost, Protocol, nested_cost, nested_ways, stage_seconds
+from jaxmodel.network import Level, NestedCost, Protocol, nested_cost, nested_ways
 from jaxmodel.network.flat_ring import chain_seconds, ring_seconds
 from jaxmodel.network.pipeline import chunks_seconds
 from jaxmodel.network.steps import switch_all_reduce, switch_part
@@ -138,7 +139,7 @@ def test_all_peers_at_once_are_one_stage_over_both_links() -> None:
         routes = np.stack([~crosses, crosses], axis=1).astype(float)
         stage = stage_seconds(np.full(len(crosses), piece), routes, np.array([3e-6, 8e-6]), np.array([3e11, 5e10]))
         cost = cost_of("all_to_all", 1e9, float(gpus), float(nodes), inner, outer, "nccl")
-        assert float(cost.latency_s) == pytest.approx(9e-6 + float(stage), rel=1e-9)
+        assert float(cost.latency_s) == pytest.approx(9e-6 + stage, rel=1e-9)
         assert float(cost.network_bytes) == pytest.approx(piece * crosses.sum())
 
 

@@ -12,7 +12,6 @@ from jaxmodel.overlap import (
     arrival_seconds,
     departure_seconds,
     posted_seconds,
-    released_seconds,
     staircase_maximum,
 )
 
@@ -47,16 +46,6 @@ def test_six_levels_are_enough_for_chunks_and_slots_as_kernels_have_them() -> No
     found = staircase_maximum(count.astype(float), slope, tread, step, offset, width)
     exact = [twin.staircase(*row) for row in zip(count, slope, tread, step, offset, width, strict=True)]
     np.testing.assert_allclose(found, exact, rtol=1e-9, atol=1e-9)
-
-
-@MANY
-@given(TILES, SLOTS, TIMES, st.lists(st.tuples(st.integers(0, 400), TIMES), max_size=8))
-def test_any_releases_end_when_the_played_tiles_do(tiles, slots, tile_s, chunks) -> None:
-    firsts = [0, *sorted(min(first, tiles - 1) for first, _ in chunks)]
-    releases = [0.0, *np.cumsum([gap for _, gap in chunks])]
-    needs = [max(r for f, r in zip(firsts, releases, strict=True) if f <= tile) for tile in range(tiles)]
-    found = released_seconds(float(tiles), float(slots), tile_s, [float(f) for f in firsts], releases)
-    assert float(found) == pytest.approx(max(twin.released(tiles, slots, tile_s, needs)), abs=1e-9)
 
 
 @st.composite

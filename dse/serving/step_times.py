@@ -29,8 +29,8 @@ class StepTimes:
         slowest_s: the slowest stage.
         round_s: all stages one after the other, without what is sent between them.
         send_s: from one stage to the next.
-        kernels_s, exchanges_s: of `round_s`, kernels and collectives; with two batches in turns one hides the other,
-            and with kernels that the host launches its pace may hide both.
+        exchanges_s: of `round_s`, collectives; with two batches in turns kernels hide them or they hide kernels, and
+            with kernels that the host launches its pace may hide both.
         kernels: how many are launched.
         by_layer: part of the model -> seconds of its kernels in a round.
         by_exchange: collective -> seconds in a round.
@@ -39,7 +39,6 @@ class StepTimes:
     slowest_s: np.ndarray
     round_s: np.ndarray
     send_s: np.ndarray
-    kernels_s: np.ndarray
     exchanges_s: np.ndarray
     kernels: np.ndarray
     by_layer: Mapping[str, np.ndarray]
@@ -110,7 +109,6 @@ class StepModel:
             slowest_s=stages.most(shown[EVERY_LAYER], shown[DENSE], shown[MOE], 0.0, shown[ONCE]),
             round_s=whole(shown),
             send_s=np.asarray(send_s) * halves,
-            kernels_s=whole(computing) * halves,
             exchanges_s=whole(sending) * halves,
             kernels=whole(launched) * halves,
             by_layer=self._listed(operators, seconds, halves, "layer"),

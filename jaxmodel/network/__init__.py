@@ -1,4 +1,4 @@
-"""The network (eq 11): stages over shared links, the algorithms of collectives, and what a fabric makes of them."""
+"""The network (eq 11): the algorithms of collectives as stages over shared links, and what a fabric makes of them."""
 
 from .collective import COLLECTIVES as COLLECTIVES
 from .collective import RULES as RULES
@@ -16,4 +16,3 @@ from .level import Protocol as Protocol
 from .nested_ways import NESTED as NESTED
 from .nested_ways import NestedWay as NestedWay
 from .nested_ways import nested_ways as nested_ways
-from .stage import stage_seconds as stage_seconds

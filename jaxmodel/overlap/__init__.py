@@ -2,7 +2,6 @@
 
 from .arrivals import arrival_seconds as arrival_seconds
 from .arrivals import departure_seconds as departure_seconds
-from .arrivals import released_seconds as released_seconds
 from .link import Link as Link
 from .posted import posted_seconds as posted_seconds
 from .staircase import staircase_maximum as staircase_maximum

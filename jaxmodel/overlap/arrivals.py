@@ -11,35 +11,12 @@ exactly. Played tile by tile in `tests/oracles/overlap.py`. Departures are the s
 with wave ceil(last_c / P), and a link takes the chunks one after the other.
 """
 
-from collections.abc import Sequence
-
 import jax.numpy as jnp
 
 from .._exact import ceil_div_by_reciprocal, floor_div_by_reciprocal
 from ..types import Floats
 from .staircase import LEVELS, staircase_maximum
 from .wave_ends import WaveEnds
-
-
-def released_seconds(
-    tiles: Floats, slots: Floats, tile_s: Floats, firsts: Sequence[Floats], releases_s: Sequence[Floats]
-) -> Floats:
-    """The end of all tiles for any chunks, a few: one term each.
-
-    Args:
-        tiles, slots: n and P, whole, at least 1; n + P below 2^22.
-        tile_s: tau.
-        firsts: first tile of each chunk, in order, at most `tiles`; the first chunk's is 0.
-        releases_s: when each chunk is there, in the same order, not falling.
-    """
-    ends = [
-        release_s + ceil_div_by_reciprocal(tiles - first, slots) * tile_s
-        for first, release_s in zip(firsts, releases_s, strict=True)
-    ]
-    end = ends[0]
-    for other in ends[1:]:
-        end = jnp.maximum(end, other)
-    return end
 
 
 def arrival_seconds(

@@ -9,7 +9,7 @@ import numpy as np
 from ...serving.breakdown import breakdown, part_rows
 from ...serving.layout_words import layout_text
 from ...serving.layouts import FIELDS, layouts_of
-from ...serving.serve import LayoutResult, Service
+from ...serving.serve import LayoutResult
 from ...serving.step_times import StepModel
 
 if TYPE_CHECKING:
@@ -67,8 +67,3 @@ def named(front: "pd.DataFrame") -> list[tuple[str, str, dict[str, Any]]]:
     rows = chosen_rows(front)
     records: list[Any] = front.iloc[rows].to_dict("records")
     return [(letter, layout_text(row), row) for letter, row in zip(letters(rows).values(), records, strict=True)]
-
-
-def same_service(one: Service, other: Service) -> bool:
-    """Whether kernels tuned for one hold for the other."""
-    return (one.gpu.hash, one.engine, one.clock) == (other.gpu.hash, other.engine, other.clock)
