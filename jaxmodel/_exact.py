@@ -8,6 +8,8 @@ import jax.numpy as jnp
 
 from .types import Array, Bools, Floats
 
+RECIPROCAL_EXACT = 2.0**22  # `*_by_reciprocal` divide whole numbers below it exactly
+
 
 def floor_div(a: Array, b: Array) -> Array:
     """Largest whole q with q b <= a, for whole numbers held as floats.

@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import UserError, unknown
 from .choice import Choice
 from .entry import Kernel
-from .gemm import CACHE_STATES
+from .gemm import CACHE, CACHE_STATES
 from .problem import KernelProblem, row_alignment
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class DequantGemmProblem(KernelProblem):
         Choice("group", "weights along k that share a scale, 0: a column (default: the type's)", int),
         Choice("zeros", "every group of weights has a zero point", bool),
         Choice("dequant_slots", "CUDA-core slots to widen one weight (default: the type's)", float, most=1000),
-        Choice("cache", "what L2 holds at the start", allowed=tuple(CACHE_STATES), noun="cache state"),
+        CACHE,
     )
 
     m: int

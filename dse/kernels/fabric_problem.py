@@ -48,11 +48,9 @@ class FabricProblem(KernelProblem):
             UserError: no fabric is known for the GPU, one of several levels, more ranks than it joins, or a wrong
                 override.
         """
-        of_fabric = {
-            name.removeprefix(FABRIC): change for name, change in (overrides or {}).items() if name.startswith(FABRIC)
-        }
-        rest = {name: change for name, change in (overrides or {}).items() if not name.startswith(FABRIC)}
-        fabric = load_fabric(self.fabric or default_fabric(gpu), of_fabric)
+        of_fabric, rest = split_overrides(overrides)
+        changes = {name.removeprefix(FABRIC): change for name, change in of_fabric.items()}
+        fabric = load_fabric(self.fabric or default_fabric(gpu), changes)
         level, *others = fabric.levels
         if others:
             raise UserError(
@@ -82,6 +80,13 @@ class FabricProblem(KernelProblem):
             )
         numbers = numbers or link_numbers(load_fabric(self.fabric).levels[0])
         return Link(ranks=float_dtype(self.ranks), **{name: float_dtype(value) for name, value in numbers.items()})
+
+
+def split_overrides(overrides: Mapping[str, str | float] | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(those of the fabric, the others), names as they were given."""
+    given = dict(overrides or {})
+    of_fabric = {name: given.pop(name) for name in tuple(given) if name.startswith(FABRIC)}
+    return of_fabric, given
 
 
 def link_numbers(level: FabricLevel) -> dict[str, float]:

@@ -12,7 +12,7 @@ from ..errors import UserError
 from .choice import Choice
 from .entry import Kernel
 from .fabric_problem import FABRIC_CHOICES, FabricProblem
-from .gemm import CACHE_STATES, LAYOUTS, OUT_DTYPE, OUT_DTYPES, GemmProblem
+from .gemm import CACHE, LAYOUT, OUT_DTYPE, OUT_DTYPES, GemmProblem
 
 if TYPE_CHECKING:
     from jaxmodel.kernels.fused_gemm_types import FusedGemm
@@ -40,8 +40,8 @@ class FusedGemmProblem(FabricProblem):
     CHOICES: ClassVar[tuple[Choice, ...]] = (
         *FABRIC_CHOICES,
         OUT_DTYPE,
-        Choice("layout", "operands contiguous along k (tn both, nn B, tt A, nt neither)", allowed=tuple(LAYOUTS)),
-        Choice("cache", "what L2 holds at the start", allowed=tuple(CACHE_STATES), noun="cache state"),
+        LAYOUT,
+        CACHE,
     )
 
     m: int

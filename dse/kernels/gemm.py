@@ -25,6 +25,8 @@ CACHE_STATES = {"cold": (0.0, 0.0), "a_warm": (1.0, 0.0), "b_warm": (0.0, 1.0), 
 OUT_DTYPES = {"fp16": "fp16", "tf32": "fp32", "fp32": "fp32", "int8": "int32"}  # any other: bf16
 LARGE = 65536
 OUT_DTYPE = Choice("out_dtype", "type of the output (default: bf16, or what suits --dtype)", allowed=tuple(DTYPE_BYTES))
+LAYOUT = Choice("layout", "operands contiguous along k (tn both, nn B, tt A, nt neither)", allowed=tuple(LAYOUTS))
+CACHE = Choice("cache", "what L2 holds at the start", allowed=tuple(CACHE_STATES), noun="cache state")
 
 
 @dataclass(frozen=True)
@@ -51,9 +53,9 @@ class GemmProblem(KernelProblem):
     EXAMPLE: ClassVar[str] = "8192x8192x8192"
     CHOICES: ClassVar[tuple[Choice, ...]] = (
         OUT_DTYPE,
-        Choice("layout", "operands contiguous along k (tn both, nn B, tt A, nt neither)", allowed=tuple(LAYOUTS)),
+        LAYOUT,
         Choice("beta", "C is read and added", bool),
-        Choice("cache", "what L2 holds at the start", allowed=tuple(CACHE_STATES), noun="cache state"),
+        CACHE,
         Choice("align_bytes", "bytes that divide every row's start", int, least=-(2**24), spelled="--align"),
         Choice("quantise_a", "count the kernels that make a narrow A of a bf16 one before the GEMM", bool),
     )

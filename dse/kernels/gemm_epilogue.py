@@ -9,7 +9,7 @@ from ..content.dtypes import DTYPE_BYTES
 from ..errors import UserError, unknown
 from .choice import Choice
 from .entry import Kernel
-from .gemm import CACHE_STATES, LAYOUTS, OUT_DTYPE, OUT_DTYPES, GemmProblem
+from .gemm import CACHE, LAYOUT, OUT_DTYPE, OUT_DTYPES, GemmProblem
 from .problem import KernelProblem
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ class GemmEpilogueProblem(KernelProblem):
     EXAMPLE: ClassVar[str] = "4096x14336x4096"
     CHOICES: ClassVar[tuple[Choice, ...]] = (
         OUT_DTYPE,
-        Choice("layout", "operands contiguous along k (tn both, nn B, tt A, nt neither)", allowed=tuple(LAYOUTS)),
-        Choice("cache", "what L2 holds at the start", allowed=tuple(CACHE_STATES), noun="cache state"),
+        LAYOUT,
+        CACHE,
         Choice("bias", "a bias a column is added", bool),
         Choice("activation", "of the results", allowed=tuple(ACTIVATIONS)),
         Choice("add_residual", "a 16-bit matrix of the output's size is read and added", bool),

@@ -8,10 +8,10 @@ import numpy as np
 
 from ..content.dtypes import DTYPE_BYTES, WIDE_BYTES
 from ..content.implementation import load_implementation
-from ..content.overrides import FABRIC, IMPLEMENTATION
+from ..content.overrides import IMPLEMENTATION
 from .choice import Choice
 from .entry import Kernel
-from .fabric_problem import FABRIC_CHOICES, FabricProblem
+from .fabric_problem import FABRIC_CHOICES, FabricProblem, split_overrides
 from .grouped_gemm import DISTRIBUTION, experts_of, rows_of
 from .moe import MoeProblem
 from .moe_exchange import ExchangeProblem, MoeCombine, MoeDispatch
@@ -75,11 +75,10 @@ class ExpertLayerProblem(FabricProblem):
         Raises:
             UserError: as there.
         """
-        given = overrides or {}
-        own = {name: change for name, change in given.items() if not name.startswith(FABRIC)}
-        own = {name.removeprefix(IMPLEMENTATION): change for name, change in own.items()}
+        of_fabric, rest = split_overrides(overrides)
+        own = {name.removeprefix(IMPLEMENTATION): change for name, change in rest.items()}
         numbers = load_implementation("moe", self.implementation, (gpu.name, *gpu.bases), own)
-        placed = super().on(gpu, {name: change for name, change in given.items() if name.startswith(FABRIC)})
+        placed = super().on(gpu, of_fabric)
         return replace(placed, layer_numbers=tuple(numbers.items()))
 
     @property

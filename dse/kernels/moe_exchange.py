@@ -13,12 +13,12 @@ from ..content.default_fabric import default_fabric
 from ..content.dtypes import DTYPE_BYTES
 from ..content.fabric import load_fabric
 from ..content.implementation import NONE, implementation_defaults, load_implementation
-from ..content.overrides import FABRIC, IMPLEMENTATION
+from ..content.overrides import IMPLEMENTATION
 from ..errors import UserError
 from .choice import Choice
 from .entry import Kernel
 from .expert_holders import limited_holders
-from .fabric_problem import FABRIC_CHOICES, FabricProblem
+from .fabric_problem import FABRIC_CHOICES, FabricProblem, split_overrides
 from .problem import IMPLEMENTATION as WHOSE
 
 if TYPE_CHECKING:
@@ -97,9 +97,8 @@ class ExchangeProblem(FabricProblem):
         Raises:
             UserError: as there; or more ranks than a node has and no network, or no whole nodes.
         """
-        given = overrides or {}
-        of_fabric = {name: change for name, change in given.items() if name.startswith(FABRIC)}
-        own = {name.removeprefix(IMPLEMENTATION): c for name, c in given.items() if name not in of_fabric}
+        of_fabric, rest = split_overrides(overrides)
+        own = {name.removeprefix(IMPLEMENTATION): change for name, change in rest.items()}
         node = int(load_fabric(self.fabric or default_fabric(gpu)).levels[0]["ranks_max"])
         inside = min(self.ranks, node)
         if self.ranks > node and (not self.network or self.ranks % node):

@@ -12,12 +12,12 @@ import numpy as np
 
 from ..content.dtypes import DTYPE_BYTES
 from ..content.implementation import load_implementation
-from ..content.overrides import FABRIC, IMPLEMENTATION
+from ..content.overrides import IMPLEMENTATION
 from ..errors import UserError
 from .attention import TYPES, AttentionProblem
 from .choice import Choice
 from .entry import Kernel
-from .fabric_problem import FABRIC_CHOICES, FabricProblem
+from .fabric_problem import FABRIC_CHOICES, FabricProblem, split_overrides
 from .heads_problem import HeadsProblem
 from .problem import IMPLEMENTATION as WHOSE
 
@@ -81,11 +81,10 @@ class SpreadAttention(HeadsProblem, FabricProblem):
 
     def on(self, gpu: Any, overrides: Mapping[str, str | float] | None = None) -> Self:
         """See `FabricProblem.on`; also with the numbers of the attention kernel's implementation."""
-        given = overrides or {}
-        own = {name: change for name, change in given.items() if not name.startswith(FABRIC)}
-        own = {name.removeprefix(IMPLEMENTATION): change for name, change in own.items()}
+        of_fabric, rest = split_overrides(overrides)
+        own = {name.removeprefix(IMPLEMENTATION): change for name, change in rest.items()}
         numbers = load_implementation("attention", self.implementation, (gpu.name, *gpu.bases), own)
-        placed = super().on(gpu, {name: change for name, change in given.items() if name.startswith(FABRIC)})
+        placed = super().on(gpu, of_fabric)
         return replace(placed, attention_numbers=tuple(numbers.items()))
 
     def described(self, accumulator: str) -> str:

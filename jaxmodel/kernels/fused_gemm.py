@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 
-from .._exact import ceil_div_by_reciprocal, floor_div_by_reciprocal
+from .._exact import RECIPROCAL_EXACT, ceil_div_by_reciprocal, floor_div_by_reciprocal
 from ..machine import Gpu
 from ..occupancy import Footprint, cluster_sms, residency
 from ..overlap import Link, WaveEnds
@@ -30,8 +30,6 @@ from .gemm import Grid, grid
 from .gemm_footprint import executed_tile, footprint, instruction_checks, registers_per_thread
 from .gemm_program import multiplied, written
 from .gemm_traffic import operand_traffic
-
-TILES_EXACT = 2.0**22  # below which `jaxmodel.overlap` counts exactly
 
 
 @dataclass(frozen=True)
@@ -253,7 +251,7 @@ def _launch_checks(schedule: FusedGemmSchedule, cut: Grid, gpu: Gpu) -> list[tup
         (cluster_sms(cluster, gpu) < 1, Reason.CLUSTER),
         (gpu.sm_count - schedule.comm_sms < cluster, Reason.SMS_FREE),
         ((schedule.epilogue >= EPILOGUE_OVERLAPPED) & (schedule.persistent < 1), Reason.EPILOGUE),
-        (cut.tiles + cut.slots >= TILES_EXACT, Reason.TILE_COUNT),
+        (cut.tiles + cut.slots >= RECIPROCAL_EXACT, Reason.TILE_COUNT),
     ]
 
 

@@ -12,7 +12,7 @@ import dataclasses
 
 import jax.numpy as jnp
 
-from .._exact import ceil_div_by_reciprocal
+from .._exact import RECIPROCAL_EXACT, ceil_div_by_reciprocal
 from ..machine import Gpu
 from ..overlap import WaveEnds, arrival_seconds, departure_seconds
 from ..reasons import Reason, first_reason
@@ -28,7 +28,6 @@ from .moe_exchange import ExchangeTimes, exchange_checks, exchange_times
 from .moe_exchange_types import LOW_LATENCY, Exchange, ExchangeSchedule
 from .moe_types import Moe
 
-TILES_EXACT = 2.0**22  # below which `jaxmodel.overlap` counts exactly
 LEVELS = 6  # of its descent: exact for these chunks and slots (tests/test_moe_ep.py)
 
 
@@ -141,7 +140,7 @@ def _before_departures(
 def _checks(parts: GroupedParts, schedule: ExpertLayerSchedule) -> list[tuple[Bools, Reason]]:
     low = schedule.transport == LOW_LATENCY
     return [
-        (parts.tiles + parts.slots >= TILES_EXACT, Reason.TILE_COUNT),
+        (parts.tiles + parts.slots >= RECIPROCAL_EXACT, Reason.TILE_COUNT),
         (low & (schedule.chunks > 1), Reason.CHUNKS),
     ]
 
