@@ -225,6 +225,20 @@ def test_what_makes_no_sense_is_refused(shape: str, choices: dict, gpu: str, mes
     assert message in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("link", "0x", "--set fabric.link = '0x'; allowed: a number at least 1, at most 1e+18 (bytes a second)"),
+        ("latency", "1e-6", "--set fabric.latency = '1e-6': latency stands for numbers that differ; write a change"),
+        ("1:link", "2x", "--set fabric.1:link: '1' is not a level; nvlink4_x8 has levels 0 to 0"),
+    ],
+)
+def test_a_wrong_change_of_the_fabric_is_named_as_it_was_written(name: str, change: str, message: str) -> None:
+    with pytest.raises(UserError) as refused:
+        AllGatherGemm.from_shape("64x64x64").on(load_gpu("h100_sxm"), {f"fabric.{name}": change})
+    assert message in str(refused.value)
+
+
 def test_a_fabric_that_goes_by_the_gpu_is_unknown_without_one() -> None:
     with pytest.raises(UserError, match=r"the fabric goes by the GPU: take problem\.on"):
         AllGatherGemm.from_shape("64x64x64").arrays()

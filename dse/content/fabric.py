@@ -112,7 +112,9 @@ class Fabric:
         return {"name": self.name, "hash": self.hash, "levels": [level.to_dict() for level in self.levels]}
 
 
-def load_fabric(name: str | os.PathLike[str], overrides: Mapping[str, str | float] | None = None) -> Fabric:
+def load_fabric(
+    name: str | os.PathLike[str], overrides: Mapping[str, str | float] | None = None, option: str = "--fabric-set "
+) -> Fabric:
     """A fabric by the names of its levels, or their paths, joined by "+": "nvlink4_x8+infiniband_ndr".
 
     Args:
@@ -120,6 +122,7 @@ def load_fabric(name: str | os.PathLike[str], overrides: Mapping[str, str | floa
         overrides: what-if changes, "TABLE.NUMBER" -> "2x", "+10%" or a number in its unit; "link" means every rate of
             the level, "latency" every start and step: by a factor, as they differ. A name holds for every level;
             "0:link" for the innermost alone.
+        option: what errors of an override put before its name, as users wrote it.
 
     Raises:
         UserError: an unknown name, an unreadable file, or all problems of a file or of the overrides in one message.
@@ -133,21 +136,23 @@ def load_fabric(name: str | os.PathLike[str], overrides: Mapping[str, str | floa
     levels = [_load_level(part) for part in parts]
     if len(levels) > 2:
         raise UserError(f"the fabric {text} has {len(levels)} levels: two are modelled, nodes and what joins them")
-    return changed_fabric(Fabric(text, tuple(levels)), overrides)
+    return changed_fabric(Fabric(text, tuple(levels)), overrides, option)
 
 
-def changed_fabric(fabric: Fabric, overrides: Mapping[str, str | float] | None) -> Fabric:
+def changed_fabric(
+    fabric: Fabric, overrides: Mapping[str, str | float] | None, option: str = "--fabric-set "
+) -> Fabric:
     """The fabric with what-if changes, as `load_fabric` takes them."""
     levels = list(fabric.levels)
     for written, change in (overrides or {}).items():
         which, _, target = str(written).rpartition(":")
         if which and which not in map(str, range(len(levels))):
             raise UserError(
-                f"--fabric-set {written}: {which!r} is not a level; {fabric.name} has levels 0 to {len(levels) - 1}"
+                f"{option}{written}: {which!r} is not a level; {fabric.name} has levels 0 to {len(levels) - 1}"
             )
         chosen = [int(which)] if which else range(len(levels))
         for index in chosen:
-            levels[index] = _changed(levels[index], target, change)
+            levels[index] = _changed(levels[index], target, change, option)
     return replace(fabric, levels=tuple(levels))
 
 
@@ -219,13 +224,13 @@ def _table(key: str, table: dict, fields: Mapping, sources: dict, problems: Prob
     return found
 
 
-def _changed(level: FabricLevel, target: str, change: str | float) -> FabricLevel:
+def _changed(level: FabricLevel, target: str, change: str | float, option: str) -> FabricLevel:
     """The level with one number, or the numbers that a short name stands for, changed."""
     chosen = _targets(level, target)
     factor = factor_of(change) if isinstance(change, str) else None
     if factor is None and target in SHORT:
         raise UserError(
-            f"--fabric-set {target} = {change!r}: {target} stands for numbers that differ; write a change such as 2x or"
+            f"{option}{target} = {change!r}: {target} stands for numbers that differ; write a change such as 2x or"
             " +10%, or TABLE.NUMBER=VALUE"
         )
     values = {table: dict(own) for table, own in level.values.items()}
@@ -239,7 +244,7 @@ def _changed(level: FabricLevel, target: str, change: str | float) -> FabricLeve
         field = TABLES[table][name]
         if not field.accepts(number):
             raise UserError(
-                f"--fabric-set {target} = {change!r}; allowed: {field.allowed()}, or a change such as 2x or +10%"
+                f"{option}{target} = {change!r}; allowed: {field.allowed()}, or a change such as 2x or +10%"
             )
         number = int(number) if field.whole else number
         values[table][name] = replace(old, value=number, kind="assumed", source=f"what if, {change}")

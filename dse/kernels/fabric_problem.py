@@ -50,7 +50,7 @@ class FabricProblem(KernelProblem):
         """
         of_fabric, rest = split_overrides(overrides)
         changes = {name.removeprefix(FABRIC): change for name, change in of_fabric.items()}
-        fabric = load_fabric(self.fabric or default_fabric(gpu), changes)
+        fabric = load_fabric(self.fabric or default_fabric(gpu), changes, f"--set {FABRIC}")
         level, *others = fabric.levels
         if others:
             raise UserError(
