@@ -69,7 +69,9 @@ def test_every_number_of_a_fabric_has_a_source(name: str) -> None:
             assert datum.unit
     for table in set(level.values) - {"level"}:
         assert level[f"{table}.bytes_per_s"] <= level["link_bytes_per_s"], f"{table} moves more than the links"
-    assert ("ll128" in level.values) == (not name.startswith(("pcie", "roce", "efa")))  # NCCL has it off, or it is not seen
+    assert ("ll128" in level.values) == (
+        not name.startswith(("pcie", "roce", "efa"))
+    )  # NCCL has it off, or it is not seen
     for table in set(level.values) & set(PROTOCOLS):
         assert level[f"{table}.sms"] > 0
 
@@ -162,6 +164,13 @@ def test_what_python_refuses() -> None:
         asked = {"sizes": [1e6], "ranks": [8], "fabrics": ["nvlink4_x8"], **given}
         with pytest.raises(UserError, match=said):
             collectives("all_reduce", **asked)
+
+
+def test_sizes_go_up_to_the_largest_in_units_of_both_kinds(capsys) -> None:
+    rows = json_answer(capsys, "collective", "send", "--bytes", "1TiB,2TB,1PiB")
+    assert [row["bytes"] for row in rows] == [2**40, 2e12, 2**50]
+    assert "1 PiB" in answer(capsys, "collective", "send", "--bytes", "1PiB")[1]
+    assert "at most 2^50" in answer(capsys, "collective", "send", "--bytes", "2PiB")[2]
 
 
 def test_a_loaded_fabric_is_changed_as_a_named_one_is_and_sizes_are_kept() -> None:

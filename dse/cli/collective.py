@@ -14,7 +14,11 @@ import argparse
 from ..errors import UserError
 from .options import named_values
 
-UNITS = {"": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "kb": 1e3, "mb": 1e6, "gb": 1e9, "b": 1}
+UNITS = {"": 1, "b": 1} | {
+    name: size
+    for power, letter in enumerate("kmgtp", start=1)
+    for name, size in ((f"{letter}ib", 2 ** (10 * power)), (f"{letter}b", 10.0 ** (3 * power)))
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -104,7 +108,7 @@ def read_sizes(text: str) -> list[float]:
 
 def size_text(size: float) -> str:
     """`64 KiB`, `1.5 MiB`."""
-    for name in ("GiB", "MiB", "KiB"):
+    for name in ("PiB", "TiB", "GiB", "MiB", "KiB"):
         if size >= UNITS[name.lower()]:
             return f"{size / UNITS[name.lower()]:.4g} {name}"
     return f"{size:.4g} B"
@@ -112,12 +116,12 @@ def size_text(size: float) -> str:
 
 def _size(text: str) -> float:
     word = text.strip().lower()
-    digits = word.rstrip("kmgib")
+    digits = word.rstrip("kmgtpib")
     unit = word[len(digits) :]
     try:
         value = float(digits) * UNITS[unit]
     except (KeyError, ValueError):
-        raise UserError(f"--bytes {text!r} is no size: write a number with B, KiB, MiB, GiB, KB, MB or GB") from None
+        raise UserError(f"--bytes {text!r} is no size: write a number with B, KiB to PiB, or KB to PB") from None
     return value
 
 
