@@ -19,7 +19,9 @@ def test_published_times_over_nodes_are_predicted() -> None:
 
 
 def test_published_all_reduces_over_nodes_and_racks() -> None:
-    """248 H200 nodes on NDR InfiniBand: about 350 GB/s of bus bandwidth at 512 MiB (nccl-tests issue 283); 32 nodes of
+    """What docs/collectives.md states of them, with some room: -10 %, 65 us, -0.5 %.
+
+    248 H200 nodes on NDR InfiniBand: about 350 GB/s of bus bandwidth at 512 MiB (nccl-tests issue 283); 32 nodes of
     8 A100 with four HDR NICs: 4 to 128 bytes in 62 to 71 us (NVIDIA/nccl issue 652), none of them a number that was
     fitted; a rack of 72 GPUs: 2 GiB in 5.59 ms (coreweave/nccl-tests pull request 43)."""
     nodes = collectives("all_reduce", [2.0**29], [1984], ["nvlink4_x8+infiniband_ndr"])
@@ -59,13 +61,7 @@ def test_the_rule_holds_over_nodes_and_sms_are_told(capsys) -> None:
     for name in ("all_reduce", "all_gather", "all_to_all", "broadcast"):
         nccl, best = (collectives(name, sizes, [64], fabric, rule) for rule in ("nccl", "best"))
         assert (best["latency_s"] <= nccl["latency_s"]).all()
-        assert set(nccl["algorithm"]) <= {
-            "ring",
-            "double tree of nodes",
-            "in-switch, double tree",
-            "all peers at once",
-            "chain",
-        }
+        assert set(nccl["algorithm"]) <= OWN
     assert (collectives("all_reduce", sizes, [64], fabric)["sms"] == 16).all()
     assert set(collectives("all_reduce", sizes, [8], fabric)["sms"]) == {24.0, 16.0}  # rings, the switch
     _, out, _ = answer(capsys, "collective", "all_reduce", "--ranks", "16", "--gpus-per-node", "4", "--fabric", *fabric)

@@ -16,6 +16,7 @@ from dse.report.layouts.report import layout_sections, make_layout_report
 from dse.report.layouts.time import group_sums
 from dse.serving.layouts import FIELDS
 from dse.serving.outcomes import COLUMNS
+from dse.store import read_provenance
 from dse.studies.layouts.files import open_layouts
 from dse.studies.layouts.points import chosen_rows
 
@@ -40,8 +41,9 @@ def test_files_have_units_meanings_and_how_they_were_made(folder, run) -> None:
     for name in ("front", "best", "parts"):
         schema = pq.read_schema(folder / f"{name}.parquet")
         assert all(field.metadata[b"unit"] and field.metadata[b"description"] for field in schema)
-        made = json.loads(schema.metadata[b"provenance"]) if b"provenance" in schema.metadata else schema.metadata
-        assert made
+        made = read_provenance(folder / f"{name}.parquet")
+        assert made["command_line"].startswith("dse sweep sharding --model mixtral_8x7b")
+        assert {"schema_version", "versions", "model_hash", "space_hash", "fabric_hash"} <= set(made)
     assert set(FIELDS) | set(COLUMNS) <= set(run.front.columns)
     assert sum(run.summary["reasons"].values()) == run.summary["layouts"]
     assert run.summary["provenance"]["command_line"].startswith("dse sweep sharding --model mixtral_8x7b")
@@ -169,6 +171,14 @@ def test_disaggregated(capsys, tmp_path) -> None:
         ([*SMALL, "--prefill-axis", "batch=1"], "give --disaggregated with it"),
         ([*SMALL, "--disaggregated", "--objectives", "ttft_s"], "--objectives is not for --disaggregated"),
         ([*SMALL, "--disaggregated", "--phase", "decode"], "phase decode"),
+        ([*SMALL, "--objectives", ","], "objectives none: give each once, at least one of gpus, tokens_per_s"),
+        ([*SMALL, "--objectives", "ttft_s,ttft_s"], "objectives ttft_s, ttft_s: give each once"),
+        ([*SMALL, "--tp", "4,8"], "--tp 4,8 is an option of dse serve: layouts that are chosen from are narrowed"),
+        ([*SMALL, "--ep", "8"], "narrowed with --axis experts_tp=1"),
+        (["whatif", "sharding", *MODEL, "--vary", "fabric.link=2x", "--pp", "2"], "narrowed with --axis pp=2"),
+        ([*SMALL, "--disaggregated", "--axis", "chunk=512"], "--axis chunk is not for --disaggregated"),
+        ([*SMALL, "--disaggregated", "--prefill-axis", "chunk=512"], "--prefill-axis chunk is not for --disaggregated"),
+        ([*SMALL, "--disaggregated", "--prefill-axis", "ep=8"], "--prefill-axis ep: layouts name experts_tp"),
         ([*SMALL, "--space", "gemm/wgmma"], "the space gemm/wgmma holds schedules of gemm"),
         (["sweep", "sharding", *MODEL, "--preset", "simple", "--axis", "tp=8"], "unknown preset 'simple'"),
         (["whatif", "sharding", *MODEL, "--vary", "fabric.link=3"], "numbers of a fabric are varied by factors"),

@@ -80,7 +80,7 @@ def _predict(row: Figure) -> Prediction:
 
 
 def _tile(row: Figure, family: str) -> dict[str, int]:
-    """The published tile of a CTA; of a pair of CTAs half."""
+    """The published tile of a CTA; none with tcgen05, where rows give that of a pair."""
     sides = [int(side) for side in re.findall(r"\d+", row.get("tile", ""))[:2]]
     if len(sides) < 2 or family == "tcgen05":
         return {}
