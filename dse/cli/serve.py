@@ -13,26 +13,8 @@ says what is modelled. All layouts of a model: dse sweep sharding --model NAME -
 import argparse
 
 from .options import add_output, progress_of
-from .serving_options import add_service, service_words
+from .serving_options import DEGREES, add_service, service_words
 from .serving_progress import one_progress
-
-DEGREES = {  # option -> (metavar, help)
-    "tp": ("N,N", "GPUs that share weights and heads (tensor parallel)"),
-    "pp": ("N,N", "stages (pipeline parallel)"),
-    "dp": ("N,N", "groups with sequences of their own that share experts (attention data parallel)"),
-    "ep": ("N,N", "GPUs that share experts (expert parallel); the others of tp x cp x dp share an expert's columns"),
-    "experts_tp": ("N,N", "the same, the other way round: GPUs that share an expert's columns"),
-    "cp": ("N,N", "groups that share every sequence's tokens (context parallel)"),
-    "kv_split": ("N,N", "of the tp GPUs, those that share keys of the same heads (decode context parallel)"),
-    "hidden_split": ("N,N", "of the tp GPUs, those that share feed-forward weights along hidden (2D sharding)"),
-    "sequence_parallel": ("0,1", "1: norms on a share of the tokens"),
-    "placement": ("ORDER", "which axis lies innermost on the fabric: tp.cp.dp.pp (default), pp.tp.cp.dp, ..."),
-    "exchange": ("HOW", "tokens to experts: all_gather (default) or all_to_all"),
-    "overlap": ("HOW", "none (default); two_batches: a half computes while the other communicates; fused: in products"),
-    "micro_batches": ("N,N", "parts of the batch in the pipeline (default: pp where it divides the batch)"),
-    "batch": ("N,N", "sequences that an instance decodes at once (default: 1)"),
-    "chunk": ("N,N", "tokens of prompts in a step beside decoded ones; 0 (default): whole prompts"),
-}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

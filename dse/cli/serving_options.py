@@ -6,6 +6,24 @@ from typing import Any
 from ..errors import UserError
 from .options import SHOWN_CHARACTERS, overrides, positive
 
+DEGREES = {  # of a layout, as options of dse serve -> (metavar, help)
+    "tp": ("N,N", "GPUs that share weights and heads (tensor parallel)"),
+    "pp": ("N,N", "stages (pipeline parallel)"),
+    "dp": ("N,N", "groups with sequences of their own that share experts (attention data parallel)"),
+    "ep": ("N,N", "GPUs that share experts (expert parallel); the others of tp x cp x dp share an expert's columns"),
+    "experts_tp": ("N,N", "the same, the other way round: GPUs that share an expert's columns"),
+    "cp": ("N,N", "groups that share every sequence's tokens (context parallel)"),
+    "kv_split": ("N,N", "of the tp GPUs, those that share keys of the same heads (decode context parallel)"),
+    "hidden_split": ("N,N", "of the tp GPUs, those that share feed-forward weights along hidden (2D sharding)"),
+    "sequence_parallel": ("0,1", "1: norms on a share of the tokens"),
+    "placement": ("ORDER", "which axis lies innermost on the fabric: tp.cp.dp.pp (default), pp.tp.cp.dp, ..."),
+    "exchange": ("HOW", "tokens to experts: all_gather (default) or all_to_all"),
+    "overlap": ("HOW", "none (default); two_batches: a half computes while the other communicates; fused: in products"),
+    "micro_batches": ("N,N", "parts of the batch in the pipeline (default: pp where it divides the batch)"),
+    "batch": ("N,N", "sequences that an instance decodes at once (default: 1)"),
+    "chunk": ("N,N", "tokens of prompts in a step beside decoded ones; 0 (default): whole prompts"),
+}
+
 
 def add_service(parser: argparse.ArgumentParser) -> None:
     """--model, --gpu, --gpus, --fabric, --engine, --set; types; the workload."""
@@ -76,6 +94,53 @@ def service_words(arguments: argparse.Namespace) -> dict[str, Any]:
         "tpot_max_s": arguments.tpot_max,
     }
     return found | {name: value for name, value in workload.items() if value is not None}
+
+
+def add_axes(group: Any) -> None:
+    """--axis, of layouts; and, not shown, the degrees of `dse serve`, so that --tp is told from --tpot-max."""
+    group.add_argument(
+        "--axis", action="append", default=[], metavar="NAME=VALUES",
+        help="keep only these: tp=4,8  batch=1:256  chunk=0  placement=tp.cp.dp.pp; counts before the preset",
+    )  # fmt: skip
+    for name in DEGREES:
+        group.add_argument(f"--{name.replace('_', '-')}", dest=f"degree_{name}", help=argparse.SUPPRESS)
+
+
+def read_axes(arguments: argparse.Namespace) -> dict[str, list[Any]]:
+    """What the options of `add_axes` keep of layouts, as `dse.serving.api.layout_space` takes it.
+
+    Raises:
+        UserError: a degree as an option of its own, and as `axes_of`.
+    """
+    for name in DEGREES:
+        given = getattr(arguments, f"degree_{name}")
+        if given is not None:
+            raise UserError(
+                f"--{name.replace('_', '-')} {given[:SHOWN_CHARACTERS]} is an option of dse serve: layouts that are "
+                f"chosen from are narrowed with --axis {'experts_tp=1' if name == 'ep' else f'{name}={given}'}"
+            )
+    return axes_of(arguments.axis, "--axis")
+
+
+def axes_of(texts: list[str], option: str) -> dict[str, list[Any]]:
+    """Texts like `tp=4,8`, as axis and values.
+
+    Raises:
+        UserError: an unknown name, or one that is given twice.
+    """
+    from ..errors import unknown
+    from ..restrict import parse_axes
+    from ..serving.layouts import FIELDS
+
+    found = parse_axes(texts)
+    for name in found:
+        if name == "ep":
+            raise UserError(
+                f"{option} ep: layouts name experts_tp, with tp x cp x dp = ep x experts_tp; {option} experts_tp=1"
+            )
+        if name not in FIELDS:
+            raise unknown("axis of a layout", name, FIELDS)
+    return {name: list(values) for name, values in found.items()}
 
 
 def _count(text: str) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
 from .options import progress_of, say_of
+from .serving_options import axes_of
 from .serving_progress import one_progress
 
 if TYPE_CHECKING:
@@ -25,15 +26,20 @@ def run_disaggregated(arguments: argparse.Namespace, service: "Service", axes: M
     from .interrupt import stoppable
     from .serve_text import head_lines
     from .show import print_json
-    from .sweep_sharding import read_axes
 
     if arguments.objectives:
         raise UserError("--objectives is not for --disaggregated: its front is tokens/s a GPU against tokens/s a user")
+    of_prefill = axes_of(arguments.prefill_axis, "--prefill-axis")
+    for option, given in (("--axis", axes), ("--prefill-axis", of_prefill)):
+        if "chunk" in given:
+            raise UserError(
+                f"{option} chunk is not for --disaggregated: chunks are prompts beside decoded tokens, and either has "
+                "GPUs of its own; leave it out"
+            )
     space, preset = arguments.space or SPACE, arguments.preset
     batches = load_space(SPACE, preset="prefill").axis("batch").column("batch")
     both = {name: values for name, values in axes.items() if name != "batch"}  # of sequences that are decoded
-    of_prefill = {"batch": list(batches), **both, **read_axes(arguments.prefill_axis), "chunk": [0]}
-    prefill = layout_space(space, preset or "prefill", of_prefill)
+    prefill = layout_space(space, preset or "prefill", {"batch": list(batches), **both, **of_prefill, "chunk": [0]})
     decode = layout_space(space, preset or "decode", {**axes, "chunk": [0]})
     folder = new_folder(arguments.out, arguments.overwrite, FILES) if arguments.out else None
     sizes = f"{prefill.size:,} layouts that prefill, {decode.size:,} that decode"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
 from .options import add_output, objectives, positive, progress_of, say_of
-from .serving_options import add_service, service_words
+from .serving_options import add_axes, add_service, read_axes, service_words
 from .serving_progress import one_progress
 
 if TYPE_CHECKING:
@@ -30,10 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the layouts")
     group.add_argument("--space", metavar="NAME|FILE", help="of layouts (default: sharding/serving)")
     group.add_argument("--preset", help="plain, decode, prefill (dse spaces); default: every layout")
-    group.add_argument(
-        "--axis", action="append", default=[], metavar="NAME=VALUES",
-        help="keep only these: tp=4,8  batch=1:256  chunk=0  placement=tp.cp.dp.pp; counts before the preset",
-    )  # fmt: skip
+    add_axes(group)
     group.add_argument(
         "--disaggregated", action="store_true", help="prefill and decode on GPUs of their own, and how many of each"
     )
@@ -61,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     words = service_words(arguments)
     service = ask_service(gpus=arguments.gpus or GPUS, **words)
-    axes = read_axes(arguments.axis)
+    axes = read_axes(arguments)
     if arguments.disaggregated:
         from .sweep_disaggregated import run_disaggregated
 
@@ -84,7 +81,7 @@ def _sweep(arguments: argparse.Namespace, service: Any, space: "Space") -> int:
 
     folder = layout_folder(arguments.out, arguments.overwrite) if arguments.out else None
     steps = service.steps()
-    wanted = objectives(arguments.objectives) if arguments.objectives else None
+    wanted = None if arguments.objectives is None else objectives(arguments.objectives)
     with without_litter([folder] if folder else []), stoppable():
         with one_progress(progress_of(arguments)) as progress:
             result = sweep_layouts(
@@ -99,25 +96,3 @@ def _sweep(arguments: argparse.Namespace, service: Any, space: "Space") -> int:
     else:
         print(result_text(result, space, parts, folder))
     return int(not len(result.best))
-
-
-def read_axes(texts: list[str]) -> dict[str, Any]:
-    """`--axis` options of layouts.
-
-    Raises:
-        UserError: an unknown name, or one that is given twice.
-    """
-    from ..restrict import parse_axes
-    from ..serving.layouts import FIELDS
-
-    found = parse_axes(texts)
-    for name in found:
-        if name == "ep":
-            raise UserError(
-                "--axis ep: layouts name experts_tp, with tp x cp x dp = ep x experts_tp; --axis experts_tp=1"
-            )
-        if name not in FIELDS:
-            from ..errors import unknown
-
-            raise unknown("axis of a layout", name, FIELDS)
-    return {name: list(values) for name, values in found.items()}

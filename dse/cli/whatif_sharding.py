@@ -11,7 +11,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
-from .serving_options import add_service, service_words
+from .serving_options import add_axes, add_service, read_axes, service_words
 from .study_options import add_answer
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the layouts")
     group.add_argument("--space", metavar="NAME|FILE", help="of layouts (default: sharding/serving)")
     group.add_argument("--preset", help="plain, decode, prefill (dse spaces); default: every layout")
-    group.add_argument("--axis", action="append", default=[], metavar="NAME=VALUES", help="keep only these: tp=4,8")
+    add_axes(group)
     add_answer(parser)
 
 
@@ -51,13 +51,12 @@ def _study(arguments: argparse.Namespace) -> "LayoutStudy":
     from ..content.hardware_axis import parse_vary
     from ..content.layout_study import LayoutStudy
     from ..serving.asked import GPUS
-    from .sweep_sharding import read_axes
 
     words: dict[str, Any] = service_words(arguments)
     changes = words.pop("overrides")
     plain = {"engine": "vllm", "clock": "boost", "quantise_a": False, "graphs": True, "gpus_per_node": 0}
     service = {name: value for name, value in words.items() if value is not None and plain.get(name) != value}
-    restrict = {name: [str(value) for value in values] for name, values in read_axes(arguments.axis).items()}
+    restrict = {name: [str(value) for value in values] for name, values in read_axes(arguments).items()}
     return LayoutStudy(
         name="whatif",
         services=({**service, "gpus": arguments.gpus or GPUS},),
