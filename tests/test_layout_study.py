@@ -178,3 +178,26 @@ def test_what_the_command_cannot_replace_is_said(capsys, tmp_path, words: list[s
 def test_the_list_of_studies_holds_it(capsys) -> None:
     rows = json_answer(capsys, "study")
     assert {"faster_links", "bigger_l2"} <= {row["study"] for row in rows}
+
+
+def test_services_that_would_be_called_the_same_are_told_apart(tmp_path) -> None:
+    path = tmp_path / "twice.toml"
+    own = '[[service]]\nmodel = "llama3_8b"\ngpu = "h100_sxm"\ngpus = 8\nphase = "prefill"\n'
+    text = STUDY.replace("users = [60]", "users = [60, 60]").replace("batch = [1, 16, 64]", "batch = [1]")
+    path.write_text(text.replace('[[axis]]\nfield = "engine.step_s"\nvalues = ["0x"]', own))
+    found = run_layout_study(load_study(path))
+    titles = [one.title for one in found.services]
+    assert titles == ["Llama 3 8B on 8 x h100_sxm", "Llama 3 8B on 8 x h100_sxm, service 2"]
+    rows = found.table.groupby("service")["level"].agg(list)
+    assert rows[titles[0]] == [0, 60] * 3  # a level that is asked twice counts once
+    assert rows[titles[1]] == [0] * 3
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_study_in_which_nothing_runs_is_answered(capsys, tmp_path) -> None:
+    path = tmp_path / "none.toml"
+    path.write_text(STUDY.replace("batch = [1, 16, 64]", "batch = [16384]"))
+    code, out, _ = answer(capsys, "study", path, "--out", tmp_path / "a", "--quiet")
+    assert code == 0
+    assert "none runs" in out
+    assert (tmp_path / "a" / "figure.svg").exists()

@@ -92,8 +92,10 @@ def run_layout_study(study: LayoutStudy, progress: Progress = None) -> LayoutAns
 
     began = time.perf_counter()
     answers, rows, fronts = [], [], []
-    for place, words in enumerate(study.services):
-        answer, own_rows, own_fronts = _service(study, words, place, progress)
+    titles: list[str] = []
+    for words in study.services:
+        answer, own_rows, own_fronts = _service(study, words, titles, progress)
+        titles.append(answer.title)
         answers.append(answer)
         rows += own_rows
         fronts += own_fronts
@@ -103,7 +105,7 @@ def run_layout_study(study: LayoutStudy, progress: Progress = None) -> LayoutAns
 
 def levels(study: LayoutStudy, phase: str) -> tuple[float, ...]:
     """At which throughput is compared; instances that prefill alone have no tokens a second for a user."""
-    return (MOST,) if phase == "prefill" else (MOST, *study.users)
+    return (MOST,) if phase == "prefill" else (MOST, *dict.fromkeys(study.users))
 
 
 def best_at(front: "pd.DataFrame", level: float) -> dict[str, Any] | None:
@@ -116,7 +118,7 @@ def best_at(front: "pd.DataFrame", level: float) -> dict[str, Any] | None:
 
 
 def _service(
-    study: LayoutStudy, words: Mapping[str, Any], place: int, progress: Progress
+    study: LayoutStudy, words: Mapping[str, Any], taken: Sequence[str], progress: Progress
 ) -> tuple[ServiceAnswer, list[dict[str, Any]], list[Any]]:
     asked = {name: value for name, value in words.items() if name not in ("name", "gpu")}
     machines = varied_machines(words["gpu"], study.axes, study.overrides, study.combine)
@@ -134,6 +136,8 @@ def _service(
         pairs = zip(first, _all(study, service), strict=True)
         kept.append([_kept(study, service, row, level, kernels) for row, level in pairs])
     title = str(words.get("name") or f"{results[0].service.model.title} on {results[0].service.gpus} x {words['gpu']}")
+    if title in taken:  # tables tell services by their titles
+        title += f", service {len(taken) + 1}"
     counted = [(kernels.problems, kernels.evaluations) for kernels in tuned.values()]
     answer = ServiceAnswer(
         title,

@@ -71,4 +71,5 @@ def draw_fronts(panel: Any, answer: LayoutAnswer, one: ServiceAnswer) -> None:
     panel.set_xlabel("tokens/s a user" if of_user != "ttft_s" else "time to the first token, s")
     panel.set_ylabel("tokens/s a GPU")
     panel.grid(alpha=0.25)
-    panel.legend(fontsize=7)
+    if len(own):  # else no layout runs anywhere
+        panel.legend(fontsize=7)
