@@ -114,5 +114,13 @@ def test_only_whole_services_are_split(service: Service, space) -> None:
 
 def test_a_side_that_cannot_run_is_named(service: Service, space, kernels: KernelTimes) -> None:
     asked = replace(service, workload=replace(service.workload, ttft_max_s=1e-9))
-    with pytest.raises(UserError, match=r"no layout of sharding/serving can prefill small on 8 GPUs.*reason is "):
+    with pytest.raises(
+        UserError, match=r"can prefill small on 8 GPUs; .*past a limit.*; loosen --ttft-max or --tpot-max"
+    ):
         sweep_disaggregated(asked, space, space, kernels=kernels)
+
+
+def test_too_few_gpus_for_both_sides_are_said(service: Service, space, kernels: KernelTimes) -> None:
+    said = r"gpus = 1 is not allowed: the smallest layout that prefills has 1, the smallest that decodes 1, and each"
+    with pytest.raises(UserError, match=said):
+        sweep_disaggregated(replace(service, gpus=1), space, space, kernels=kernels)

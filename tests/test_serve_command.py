@@ -86,7 +86,22 @@ def test_a_layout_without_room_says_bytes_and_the_batch_that_fits() -> None:
         (["--pp", "2", "--micro-batches", "2", "--batch", "3"], "batch", "batch = 3; multiples of 2 do"),
         (["--tp", "1", "--chunk", "4096"], "chunk", "chunk = 4096, of a prompt 2048 tokens are new; at most that"),
         (["--tp", "1", "--batch", "64", "--tpot-max", "0.001"], "limit", "at most 0.001 s was asked for"),
-        (["--tp", "1", "--batch", "128", "--chunk", "512", "--output", "16"], "chunk", "tokens of prompts come in a"),
+        (
+            ["--tp", "1", "--batch", "128", "--chunk", "512", "--output", "16"],
+            "chunk",
+            "8 prompts of 2048 new tokens come in a step; a smaller batch",
+        ),
+        (
+            ["--tp", "1", "--batch", "128", "--chunk", "512", "--output", "300"],
+            "chunk",
+            "0.427 prompts of 2048 new tokens come in a step; a chunk of at least 1024, or a smaller batch",
+        ),
+        (["--tp", "1", "--phase", "decode", "--chunk", "512"], "chunk", "the phase is decode; chunk 0, or --phase"),
+        (
+            ["--tp", "1", "--set", "engine.reserved_bytes=1e15"],
+            "weights",
+            "0 B usable of 80 GB (0.9 of it, less 1000 TB that the engine keeps); the engine leaves nothing: a larger",
+        ),
     ],
 )  # fmt: skip
 def test_why_a_layout_cannot_run(capsys, words: list[str], reason: str, said: str) -> None:
@@ -115,6 +130,9 @@ def test_why_a_layout_cannot_run(capsys, words: list[str], reason: str, said: st
         ([*SMALL, "--cached", "4096"], "cached_tokens = 4096 is not allowed: fewer than the 2048 input_tokens"),
         ([*SMALL, "--set", "engine.step=0"], "unknown number of an engine 'step'"),
         ([*SMALL, "--set", "engine.memory_share=2"], "engine.memory_share=2: not allowed; a number above 0, at most 1"),
+        ([*SMALL, "--set", "engine.exchange_sms=500"], "engine.exchange_sms = 500 is not allowed: at most the 132 SMs"),
+        ([*SMALL, "--set", "fabric.link=0x"], "--set fabric.link = '0x'; allowed: a number at least 1"),
+        ([*SMALL, "--experts-dtype", "fp8"], "experts_dtype = fp8 is not for llama3_8b, which has no experts"),
         ([*SMALL, "--set", "implementation.x=2x"], "an engine runs many kernels' implementations"),
         ([*SMALL, "--set", "fabric.links=2x"], "unknown number of the fabric nvlink4_x8 'links'"),
         ([*SMALL, "--tp", "16", "--fabric", "nvlink4_x8"], "gpus = 16 is not allowed: 1 to 8 on nvlink4_x8"),

@@ -37,6 +37,10 @@ def test_a_decoded_sequence_has_its_prompt_and_half_its_answer_in_the_mean() -> 
         ),
         ({"draft_tokens": 2, "acceptance": 1.5}, "acceptance = 1.5 is not allowed: a chance, 0 to 1"),
         ({"draft_tokens": 2, "acceptance": float("nan")}, "acceptance = nan is not allowed: a chance, 0 to 1"),
+        (
+            {"draft_tokens": 512},
+            "draft_tokens = 512 is not allowed: fewer than 512 output_tokens, a step gives no more",
+        ),
         ({"acceptance": 0.5}, "acceptance = 0.5 needs draft_tokens: say how many tokens are drafted"),
         ({"ttft_max_s": 0.0}, "ttft_max_s = 0.0 is not allowed: a number above 0"),
         ({"tpot_max_s": float("nan")}, "tpot_max_s = nan is not allowed: a number above 0"),
@@ -49,3 +53,7 @@ def test_a_decoded_sequence_has_its_prompt_and_half_its_answer_in_the_mean() -> 
 def test_a_wrong_number_is_said(changes: dict, said: str) -> None:
     with pytest.raises(UserError, match=said):
         Workload(**changes)
+
+
+def test_drafts_do_not_matter_where_nothing_is_decoded() -> None:
+    assert Workload(phase="prefill", draft_tokens=3, output_tokens=1).draft_tokens == 3

@@ -15,6 +15,7 @@ from ..platform import configure_jax
 from ..progress import Progress
 from ..restrict import parse_axes
 from ..space import Space
+from .argument_types import texts, whole
 from .asked import GPUS, ask_service
 from .breakdown import Phase, breakdown
 from .layout_words import DEGREES, FROM_ZERO, read_values
@@ -63,8 +64,9 @@ class ServeResult:
         Raises:
             UserError: no such row, or one that cannot run.
         """
-        if not 0 <= row < len(self.table):
-            raise UserError(f"row {row} is not there: the table has {len(self.table)} rows, the first is 0")
+        row = whole(row)
+        if isinstance(row, bool) or not isinstance(row, int) or not 0 <= row < len(self.table):
+            raise UserError(f"row {row!r} is not there: the table has {len(self.table)} rows, the first is 0")
         found = self.table.iloc[row]
         if found["reason"] != "runs":
             raise UserError(f"row {row} cannot run: {found['why']}")
@@ -100,10 +102,10 @@ def serve(
     asked = {name: value for name, value in asked.items() if name not in (*FIELDS, "ep")}
     values = {name: read_values(name, given[name]) for name in given}
     if not any(name in values for name in (*DEGREES, "ep")):
-        return _chosen(ask_service(model, gpu, gpus or GPUS, **asked), values, progress)
+        return _chosen(ask_service(model, gpu, GPUS if gpus is None else gpus, **asked), values, progress)
     rows = _combined(values)
     largest = max(row["tp"] * row["cp"] * row["dp"] * row["pp"] for row in rows)
-    return evaluated(ask_service(model, gpu, gpus or largest, **asked), rows, progress=progress)
+    return evaluated(ask_service(model, gpu, largest if gpus is None else gpus, **asked), rows, progress=progress)
 
 
 def evaluated(
@@ -157,7 +159,7 @@ def sweep_layouts(
         UserError: whatever of this is wrong, with what is allowed.
     """
     service = ask_service(model, gpu, gpus, **asked)
-    wanted = axes if isinstance(axes, Mapping) else parse_axes(axes or ())
+    wanted = axes if isinstance(axes, Mapping) else parse_axes(texts("axes", () if axes is None else axes))
     chosen = layout_space(space, preset, wanted)
     return sweep_service(service, chosen, objectives=objectives, top=top, progress=progress)
 
@@ -168,6 +170,8 @@ def layout_space(space: str = SPACE, preset: str | None = None, axes: Mapping[st
     Raises:
         UserError: no such space, one of schedules, an unknown preset, axis or value.
     """
+    if not isinstance(space, (str, os.PathLike)) or not isinstance(preset, (str, type(None))):
+        raise UserError(f"space = {space!r}, preset = {preset!r} are not allowed: names, or the path of a space")
     wanted = dict(axes or {})
     if preset is not None and wanted and space == SPACE:
         path = next(entry.path for entry in list_spaces() if entry.name == SPACE)

@@ -14,6 +14,7 @@ from ..content.model import load_model
 from ..content.overrides import ENGINE, FABRIC, IMPLEMENTATION
 from ..errors import UserError, unknown
 from ..step_operators import Types
+from .argument_types import check_types, whole
 from .serve import Service
 from .workload import PHASES, Workload
 
@@ -60,6 +61,12 @@ def ask_service(
     Raises:
         UserError: whatever of this is wrong, with what is allowed.
     """
+    gpus, gpus_per_node = whole(gpus), whole(gpus_per_node)
+    workload = {name: whole(value) for name, value in workload.items()}
+    machines = {} if isinstance(gpu, GpuFile) else {"gpu": gpu}
+    types = {"dtype": dtype, "experts_dtype": experts_dtype, "kv_dtype": kv_dtype, "quantise_a": quantise_a}
+    named = {"model": model, **machines, "fabric": fabric, "engine": engine, "clock": clock, "graphs": graphs}
+    check_types(named | types | workload)
     for name, value in (("dtype", dtype), ("experts_dtype", experts_dtype), ("kv_dtype", kv_dtype)):
         if value is not None and value not in DTYPE_BYTES:
             raise unknown(name, value, DTYPE_BYTES)
@@ -70,11 +77,13 @@ def ask_service(
     if isinstance(gpus, bool) or not isinstance(gpus, int) or gpus < 1:
         raise UserError(f"gpus = {gpus!r} is not allowed: a whole number from 1")
     config = load_model(model)
+    if experts_dtype is not None and config.moe is None:
+        raise UserError(f"experts_dtype = {experts_dtype} is not for {config.name}, which has no experts: leave it out")
     of_gpu, of_fabric, of_engine = split_service_overrides(overrides)
     if isinstance(gpu, GpuFile) and of_gpu:
         raise UserError("overrides apply to a GPU given by name or path: load_gpu(name, overrides) makes one")
     machine = gpu if isinstance(gpu, GpuFile) else load_gpu(gpu, of_gpu)
-    joined = load_fabric(fabric or default_fabric(machine, gpus), of_fabric)
+    joined = load_fabric(fabric or default_fabric(machine, gpus), of_fabric, f"--set {FABRIC}")
     return Service(
         config,
         machine,
@@ -93,8 +102,10 @@ def split_service_overrides(overrides: Mapping[str, str | float] | None) -> tupl
     """(those of the GPU, of the fabric, of the engine), the latter two without what stands before their names.
 
     Raises:
-        UserError: one of an implementation: an engine runs several.
+        UserError: one of an implementation: an engine runs several; or no names and values.
     """
+    if not isinstance(overrides or {}, Mapping) or not all(isinstance(name, str) for name in overrides or ()):
+        raise UserError(f'overrides = {overrides!r} is not allowed: names and values, e.g. {{"fabric.link": "2x"}}')
     found: tuple[dict, dict, dict] = ({}, {}, {})
     for name, value in (overrides or {}).items():
         if name.startswith(IMPLEMENTATION):
@@ -136,7 +147,7 @@ def workload_text(workload: Workload) -> str:
     parts = [f"{said}: prompts of {workload.input_tokens:,} tokens"]
     parts += [f"{workload.cached_tokens:,} of them cached"] if workload.cached_tokens else []
     parts += [f"answers of {workload.output_tokens:,}"] if workload.phase != "prefill" else []
-    if workload.draft_tokens:
+    if workload.draft_tokens and workload.phase != "prefill":
         parts.append(f"{workload.draft_tokens} drafted, each accepted with chance {workload.acceptance:g}")
     parts += [f"TTFT at most {workload.ttft_max_s:g} s"] if workload.ttft_max_s < float("inf") else []
     parts += [f"TPOT at most {workload.tpot_max_s:g} s"] if workload.tpot_max_s < float("inf") else []

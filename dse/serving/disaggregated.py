@@ -20,7 +20,7 @@ from ..progress import Progress
 from ..space import Space
 from .collective_times import CollectiveTimes, Exchange
 from .kernel_times import KernelTimes
-from .layouts import FIELDS
+from .layouts import FIELDS, REASONS
 from .serve import LayoutResult, Service, sweep_layouts
 
 if TYPE_CHECKING:
@@ -76,7 +76,8 @@ def sweep_disaggregated(
         progress: as in `dse.sweep.run_sweep`.
 
     Raises:
-        UserError: another phase, or no layout of a side can run, with the commonest reason.
+        UserError: another phase; no layout of a side can run, with the reason of those that come nearest; or too few
+            GPUs for both sides.
     """
     asked = service.workload
     if asked.phase != "serve":
@@ -90,13 +91,20 @@ def sweep_disaggregated(
         side = replace(service, workload=replace(asked, phase=phase))
         found = sweep_layouts(side, space, objectives=objectives, kernels=kernels, progress=progress)
         if found.front.empty:
-            most = max((reason for reason in found.reasons), key=lambda reason: found.reasons[reason])
+            nearest = [reason for reason in REASONS if reason in found.reasons][-1]
+            fix = "loosen --ttft-max or --tpot-max" if nearest == "limit" else "give more GPUs or narrower weights"
             raise UserError(
-                f"no layout of {space.name} can {phase} {service.model.name} on {service.gpus} GPUs; the commonest "
-                f"reason is {most}: widen the space, or give more GPUs or narrower weights"
+                f"no layout of {space.name} can {phase} {service.model.name} on {service.gpus} GPUs; of those that "
+                f"come nearest: {REASONS[nearest]}; {fix}, or widen the space"
             )
         sides.append(found)
     prefill, decode = sides
+    least = [int(side.front["gpus"].min()) for side in sides]
+    if sum(least) > service.gpus:
+        raise UserError(
+            f"gpus = {service.gpus} is not allowed: the smallest layout that prefills has {least[0]}, the smallest "
+            f"that decodes {least[1]}, and each needs its own; give more GPUs, or let both use the same ones"
+        )
     return Disaggregated(_joined(service, prefill.front, decode.front), prefill, decode, time.perf_counter() - began)
 
 

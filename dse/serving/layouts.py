@@ -41,7 +41,7 @@ REASONS = {  # in the order in which they are looked for; what comes first count
     "micro_batches": "micro-batches without stages, or more of them than stages",
     "batch": "dp x micro_batches (x 2 with two_batches) does not divide the batch",
     "fabric": "the fabric joins fewer GPUs, or cannot run one of its collectives",
-    "chunk": "a chunk larger than a prompt, or too small for the prompts that come in",
+    "chunk": "a chunk larger than a prompt, too small for the prompts that come in, or where one phase runs alone",
     "weights": "the weights do not fit the memory",
     "activations": "weights and activations do not fit the memory",
     "kv_cache": "weights, activations and the KV cache of the batch do not fit the memory",

@@ -70,7 +70,8 @@ def evaluate_layouts(
     reason = layout_reasons(layouts, steps.model, gpus)
     joined = steps.collectives.fabric.ranks_max
     reason[(reason == 0) & (layouts.gpus > joined)] = CODES["fabric"]
-    reason[(reason == 0) & (layouts["chunk"] > workload.input_tokens - workload.cached_tokens)] = CODES["chunk"]
+    longest = workload.input_tokens - workload.cached_tokens if workload.phase == "serve" else 0
+    reason[(reason == 0) & (layouts["chunk"] > longest)] = CODES["chunk"]
     columns = {name: np.full(len(layouts), np.nan) for name in COLUMNS}
     columns["gpus"] = layouts.gpus.astype(float)
     kept = np.flatnonzero(reason == 0)

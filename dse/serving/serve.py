@@ -18,6 +18,7 @@ from ..platform import configure_jax
 from ..progress import Progress
 from ..space import Space
 from ..step_operators import Types
+from .argument_types import texts
 from .collective_times import CollectiveTimes
 from .enumerate_layouts import enumerate_layouts
 from .kernel_times import KernelTimes
@@ -57,7 +58,7 @@ class Service:
         gpus_per_node: 0: as many as the fabric's inner level joins.
 
     Raises:
-        UserError: more GPUs than the fabric joins, in all or in a node.
+        UserError: more GPUs than the fabric joins, in all or in a node; more SMs for collectives than a GPU has.
     """
 
     model: ModelConfig
@@ -77,10 +78,19 @@ class Service:
                 f"gpus = {self.gpus} is not allowed: 1 to {self.fabric.ranks_max} on {self.fabric.name}; nodes on a "
                 "network are written A+B, e.g. nvlink4_x8+infiniband_ndr"
             )
+        if isinstance(self.gpus_per_node, bool) or not isinstance(self.gpus_per_node, int):
+            raise UserError(f"gpus_per_node = {self.gpus_per_node!r} is not allowed: a whole number")
         if not 0 <= self.gpus_per_node <= self._joined:
             raise UserError(
                 f"gpus_per_node = {self.gpus_per_node} is not allowed: 1 to the {self._joined} that "
                 f"{self.fabric.levels[0].name} joins, or 0 for so many"
+            )
+
+        sms = int(self.gpu["sm_count"])
+        if self.engine["exchange_sms"] > sms:
+            raise UserError(
+                f"engine.exchange_sms = {self.engine['exchange_sms']:g} is not allowed: at most the {sms} SMs of "
+                f"{self.gpu.name}"
             )
 
     @property
@@ -149,14 +159,21 @@ def sweep_layouts(
         progress: as in `dse.sweep.run_sweep`.
 
     Raises:
-        UserError: an unknown objective, too many layouts, or a kernel that the GPU does not run.
+        UserError: an unknown objective, or one twice, or none; no best; too many layouts; or a kernel that the GPU does
+            not run.
     """
     configure_jax()
     began = time.perf_counter()
-    chosen = tuple(objectives or OBJECTIVES[service.workload.phase])
+    chosen = OBJECTIVES[service.workload.phase] if objectives is None else texts("objectives", objectives)
     for name in chosen:
         if name not in COLUMNS:
             raise unknown("objective", name, COLUMNS)
+    if not chosen or len(set(chosen)) < len(chosen):
+        raise UserError(
+            f"objectives {', '.join(chosen) or 'none'}: give each once, at least one of {', '.join(COLUMNS)}"
+        )
+    if isinstance(top, bool) or not isinstance(top, int) or top < 1:
+        raise UserError(f"top = {top!r} is not allowed: a whole number from 1")
     steps = service.steps(kernels)
     found = enumerate_layouts(space, service.model, service.gpus, service.node)
     keeper = _Keeper(chosen, top)

@@ -1,7 +1,7 @@
 """Why a layout cannot run, with the numbers, and what to change."""
 
 from collections.abc import Callable, Mapping
-from math import gcd
+from math import ceil, floor, gcd
 from typing import Any
 
 import numpy as np
@@ -41,14 +41,20 @@ def _memory(row: Mapping[Any, Any], service: Service, usable_bytes: float) -> st
     parts.append(("KV cache", row["kv_cache_bytes"]))
     needed = sum(value for _, value in parts)
     said = " + ".join(f"{name} {byte_text(value)}" for name, value in parts)
+    usable = byte_text(max(usable_bytes, 0.0))
     return (
-        f"{said} = {byte_text(needed)} on the fullest GPU, {byte_text(usable_bytes)} usable of {byte_text(capacity)} "
+        f"{said} = {byte_text(needed)} on the fullest GPU, {usable} usable of {byte_text(capacity)} "
         f"({engine['memory_share']:g} of it, less {byte_text(engine['reserved_bytes'])} that the engine keeps)"
     )
 
 
 def _weights(row: Mapping[Any, Any], service: Service, usable_bytes: float) -> str:
-    times = row["weights_bytes"] / max(usable_bytes, 1.0)
+    if usable_bytes <= 0:
+        return (
+            f"{_memory(row, service, usable_bytes)}; the engine leaves nothing: a larger memory_share, or fewer "
+            "reserved_bytes (--set engine.reserved_bytes=3e9)"
+        )
+    times = row["weights_bytes"] / usable_bytes
     return (
         f"{_memory(row, service, usable_bytes)}; share them over {times:.3g} times as many GPUs (tp, pp{_ep(service)})"
         + (", or take narrower weights (--dtype fp8)" if service.types.dtype in ("bf16", "fp16", "fp32") else "")
@@ -148,13 +154,14 @@ def _fabric(row: Mapping[Any, Any], service: Service, usable_bytes: float) -> st
 def _chunk(row: Mapping[Any, Any], service: Service, usable_bytes: float) -> str:
     asked = service.workload
     new_tokens = asked.input_tokens - asked.cached_tokens
+    if asked.phase != "serve":
+        return f"chunk = {row['chunk']}, and the phase is {asked.phase}; chunk 0, or --phase serve"
     if row["chunk"] > new_tokens:
         return f"chunk = {row['chunk']}, of a prompt {new_tokens} tokens are new; at most that"
-    arriving = row["batch"] / row["dp"] / row["micro_batches"] / asked.output_tokens * asked.tokens_a_step * new_tokens
-    return (
-        f"chunk = {row['chunk']}, and {arriving:,.0f} tokens of prompts come in a step; a chunk of at least that, or a "
-        "smaller batch"
-    )
+    arriving = row["batch"] / row["dp"] / row["micro_batches"] / asked.output_tokens * asked.tokens_a_step
+    said = f"chunk = {row['chunk']}, and {arriving:.3g} prompts of {new_tokens} new tokens come in a step"
+    most = floor(1 / arriving + 1e-9)  # chunks that a prompt may be cut into
+    return f"{said}; " + (f"a chunk of at least {ceil(new_tokens / most)}, or " if most else "") + "a smaller batch"
 
 
 def _limit(row: Mapping[Any, Any], service: Service, usable_bytes: float) -> str:

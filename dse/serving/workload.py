@@ -46,6 +46,11 @@ class Workload:
             raise UserError(
                 f"cached_tokens = {self.cached_tokens} is not allowed: fewer than the {self.input_tokens} input_tokens"
             )
+        if self.phase != "prefill" and 0 < self.output_tokens <= self.draft_tokens:
+            raise UserError(
+                f"draft_tokens = {self.draft_tokens} is not allowed: fewer than {self.output_tokens} output_tokens, "
+                "a step gives no more tokens than an answer has"
+            )
         if not 0.0 <= self.acceptance <= 1.0:
             raise UserError(f"acceptance = {self.acceptance} is not allowed: a chance, 0 to 1")
         if self.acceptance and not self.draft_tokens:

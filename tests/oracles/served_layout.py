@@ -106,7 +106,7 @@ def served(model: ModelConfig, types: Types, asked: Workload, row: Mapping[str, 
     parts, batch, dp, chunk = row["micro_batches"], row["batch"], row["dp"], row["chunk"]
     new_tokens = asked.input_tokens - asked.cached_tokens
     columns: dict[str, float] = {"gpus": row["tp"] * row["cp"] * row["dp"] * row["pp"]}
-    if chunk > new_tokens:
+    if chunk > (new_tokens if asked.phase == "serve" else 0):
         return "chunk", columns
     columns |= memory_of(model, types, asked, row, at)
     usable, held = at.memory_bytes * at.memory_share - at.reserved_bytes, 0.0
