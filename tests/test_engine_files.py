@@ -119,6 +119,11 @@ def test_the_first_entry_that_suits_a_problem_counts(tmp_path, problem, preset) 
             'kernel = "atention"\nfamily',
             "unknown 'atention'; .*did you mean 'attention'",
         ),
+        (
+            'kernel = "attention"\nfamily',
+            'kernel = "sharding"\nfamily',
+            r"kernel\[0\].kernel: unknown 'sharding'",
+        ),
         ('preset = "quick"', "preset = 1", r"kernel\[1\].preset: must be text, not 1"),
         ('preset = "quick"', 'presets = "quick"', r"kernel\[1\].presets: unknown; known: kernel, .*mean 'preset'"),
         ('"fa3"', '"fa4"', r"kernel\[0\].implementation: unknown implementation.* 'fa4'; known: .*fa3"),

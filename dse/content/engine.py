@@ -236,7 +236,7 @@ def _entry(table: Any, where: str, problems: Problems) -> KernelEntry:
     if len(problems.lines) > before:
         return KernelEntry("")
     for key, names, known in (
-        ("kernel", [table["kernel"]], space_kernels()),
+        ("kernel", [table["kernel"]], [name for name in space_kernels() if name != "sharding"]),
         ("family", [table["family"]] if table.get("family") else [], FAMILIES),
         ("instructions", [table["instructions"]] if table.get("instructions") else [], FAMILIES),
         ("dtypes", table.get("dtypes", []), DTYPE_BYTES),
