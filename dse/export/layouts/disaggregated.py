@@ -1,15 +1,13 @@
 """Prefill and decode on GPUs of their own, exported: the layouts of either side, and how many instances of each."""
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ...errors import unknown
 from ...serving.disaggregated import COLUMNS
 from ...studies.layouts.disaggregated_files import SIDES, side_row
 from .launch import Launch
 from .plain import asked_as_dict, json_text, layout_as_dict, yaml_text
-from .run import LAUNCHES, TABLES, TARGETS, ExportedLayouts, head_text
+from .run import LAUNCHES, ExportedLayouts, check_words, launched
 
 if TYPE_CHECKING:
     from ...studies.layouts.disaggregated_files import DisaggregatedRun
@@ -29,10 +27,7 @@ def export_disaggregated(
     Raises:
         UserError: an unknown target or table.
     """
-    if target not in TARGETS:
-        raise unknown("target of a sweep of layouts", target, TARGETS)
-    if what not in TABLES:
-        raise unknown("table", what, TABLES)
+    check_words(target, what)
     front = run.front
     if what == "best":
         front = front.sort_values("tokens_per_s_per_gpu", ascending=False, kind="stable")
@@ -43,7 +38,8 @@ def export_disaggregated(
         write = json_text if target == "json" else yaml_text
         text = write({**content, "pairs": chosen})
         return ExportedLayouts(text, len(chosen), {}, f"{len(chosen)} of {len(rows)} pairs of layouts as {target}")
-    return _launched(run, target, rows, 1 if count is None else count)
+    said = f"pair(s) of layouts as {target}"
+    return launched(run.summary, rows, 1 if count is None else count, lambda row: _put(run, target, row), said)
 
 
 def _pair(run: "DisaggregatedRun", row: Mapping[Any, Any]) -> dict[str, Any]:
@@ -54,32 +50,16 @@ def _pair(run: "DisaggregatedRun", row: Mapping[Any, Any]) -> dict[str, Any]:
     return {"predicted": {name: float(row[name]) for name in COLUMNS}, **sides}
 
 
-def _launched(run: "DisaggregatedRun", target: str, rows: list[Any], count: int) -> ExportedLayouts:
-    parts: list[str] = []
-    refused: Counter[str] = Counter()
-    passed = 0
-    for row in rows:
-        if len(parts) == count:
-            break
-        launches = {side: Launch(_of_phase(run.summary, side), side_row(run, side, row)) for side in SIDES}
-        texts = {side: LAUNCHES[target](launch) for side, launch in launches.items()}
-        why = [f"{side}: {text}" for side, launch in launches.items() for text in launch.refused]
-        if why:
-            passed += 1
-            refused.update(why)
-            continue
-        said = f"{row['tokens_per_s_per_gpu']:,.1f} tokens/s a GPU, TTFT {row['ttft_s'] * 1e3:.1f} ms (predicted)"
-        blocks = [f"# both sides together: {said}"]
-        for side in SIDES:
-            instances = int(row[f"{side}_instances"])
-            blocks.append("\n".join([f"# {side}", *launches[side].head(instances), texts[side]]))
-        parts.append("\n\n".join(blocks))
-    summary = f"{len(parts)} pair{'' if len(parts) == 1 else 's'} of layouts as {target}"
-    if passed:
-        why = "; ".join(f"{text} ({number})" for text, number in refused.most_common())
-        summary += f"; {passed} that it cannot express passed over: {why}"
-    text = "\n\n".join([head_text(run.summary), *parts]) + "\n" if parts else ""
-    return ExportedLayouts(text, len(parts), dict(refused.most_common()), summary)
+def _put(run: "DisaggregatedRun", target: str, row: Mapping[Any, Any]) -> tuple[str, list[str]]:
+    """Both sides' command lines, and what of either the framework cannot express."""
+    launches = {side: Launch(_of_phase(run.summary, side), side_row(run, side, row)) for side in SIDES}
+    texts = {side: LAUNCHES[target](launch) for side, launch in launches.items()}
+    said = f"{row['tokens_per_s_per_gpu']:,.1f} tokens/s a GPU, TTFT {row['ttft_s'] * 1e3:.1f} ms (predicted)"
+    blocks = [f"# both sides together: {said}"]
+    for side in SIDES:
+        instances = int(row[f"{side}_instances"])
+        blocks.append("\n".join([f"# {side}", *launches[side].head(instances), texts[side]]))
+    return "\n\n".join(blocks), [f"{side}: {text}" for side, launch in launches.items() for text in launch.refused]
 
 
 def _of_phase(facts: Mapping[str, Any], side: str) -> dict[str, Any]:

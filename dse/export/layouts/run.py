@@ -1,7 +1,7 @@
 """A finished sweep of layouts, exported."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -55,10 +55,7 @@ def export_layouts(run: "LayoutRun", target: str, what: str = "best", count: int
     Raises:
         UserError: an unknown target or table.
     """
-    if target not in TARGETS:
-        raise unknown("target of a sweep of layouts", target, TARGETS)
-    if what not in TABLES:
-        raise unknown("table", what, TABLES)
+    check_words(target, what)
     rows: list[Any] = (run.best if what == "best" else run.front).to_dict("records")
     if target not in LAUNCHES:
         chosen = rows[:count]
@@ -69,31 +66,61 @@ def export_layouts(run: "LayoutRun", target: str, what: str = "best", count: int
         known = {row["index"] for row in rows}
         by_rate = run.front.sort_values("tokens_per_s_per_gpu", ascending=False, kind="stable")
         rows += [row for row in by_rate.to_dict("records") if row["index"] not in known]
-    return _launched(run, target, rows, 1 if count is None else count)
+
+    def put(row: Any) -> tuple[str, list[str]]:
+        launch = Launch(run.summary, row)
+        text = LAUNCHES[target](launch)
+        return "\n".join([*launch.head(), text]), launch.refused
+
+    return launched(run.summary, rows, 1 if count is None else count, put, f"layout(s) as {target}")
 
 
-def _launched(run: "LayoutRun", target: str, rows: list[Any], count: int) -> ExportedLayouts:
+def check_words(target: str, what: str) -> None:
+    """Whether there are such a target and such a table.
+
+    Raises:
+        UserError: there are not.
+    """
+    if target not in TARGETS:
+        raise unknown("target of a sweep of layouts", target, TARGETS)
+    if what not in TABLES:
+        raise unknown("table", what, TABLES)
+
+
+def launched(
+    facts: Mapping[str, Any],
+    rows: Sequence[Any],
+    count: int,
+    put: Callable[[Any], tuple[str, Sequence[str]]],
+    said: str,
+) -> ExportedLayouts:
+    """The first rows that a framework can express, as command lines under comments.
+
+    Args:
+        facts: of the sweep (`dse.studies.layouts.files.service_facts`).
+        rows: in the order in which they are wanted.
+        count: how many at most.
+        put: gives the text of a row, and what of it the framework cannot express.
+        said: what is written, in words: "layout(s) as vllm".
+    """
     refused: Counter[str] = Counter()
     parts: list[str] = []
     passed = 0
     for row in rows:
         if len(parts) == count:
             break
-        launch = Launch(run.summary, row)
-        text = LAUNCHES[target](launch)
-        if launch.refused:
-            passed += 1
-            refused.update(launch.refused)
-            continue
-        parts.append("\n".join([*launch.head(), text]))
-    said = f"{len(parts)} layout{'' if len(parts) == 1 else 's'} as {target}"
-    why = "; ".join(f"{text} ({number})" for text, number in refused.most_common())
-    said += f"; {passed} that it cannot express passed over: {why}" if passed else ""
+        text, why = put(row)
+        refused.update(why)
+        passed += bool(why)
+        parts += [] if why else [text]
+    summary = f"{len(parts)} {said.replace('(s)', '' if len(parts) == 1 else 's')}"
+    reasons = "; ".join(f"{text} ({number})" for text, number in refused.most_common())
+    summary += f"; {passed} that it cannot express passed over: {reasons}" if passed else ""
     if not parts:
         fix = "; sweep with --preset plain, and --axis experts_tp=1 for vllm, for layouts that frameworks have"
-        said += fix if rows else "; no layout can run"
-    text = "\n\n".join([head_text(run.summary), *parts]) + "\n" if parts else ""
-    return ExportedLayouts(text, len(parts), dict(refused.most_common()), said)
+        summary += fix if rows else "; no layout can run"
+    text = "\n\n".join([head_text(facts), *parts]) + "\n" if parts else ""
+    return ExportedLayouts(text, len(parts), dict(refused.most_common()), summary)
 
 
 def head_text(facts: Mapping[str, Any]) -> str:
