@@ -201,6 +201,7 @@ def test_a_rank_computes_its_part() -> None:
     changed = gathered.on(load_gpu("h100_sxm"), {"fabric.link": "2x", "fabric.latency": "0.5x"})
     before, after = dict(placed.fabric_numbers), dict(changed.fabric_numbers)
     assert after["copy_bytes_per_s"] == 2 * before["copy_bytes_per_s"]
+    assert after["sm_bytes_per_s"] == before["sm_bytes_per_s"]  # of an SM, whatever the links
     assert after["hop_s"] == 0.5 * before["hop_s"]
 
 

@@ -14,7 +14,7 @@ from .entry import Kernel
 from .fabric_problem import FABRIC_CHOICES, FabricProblem, split_overrides
 from .grouped_gemm import DISTRIBUTION, experts_of, rows_of
 from .moe import MoeProblem
-from .moe_exchange import ExchangeProblem, MoeCombine, MoeDispatch
+from .moe_exchange import ExchangeProblem, MoeCombine, MoeDispatch, check_shared
 from .problem import IMPLEMENTATION as WHOSE
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ class ExpertLayerProblem(FabricProblem):
     def checked(self) -> Self:
         """See `Problem.checked`; also what `MoeProblem` and `ExchangeProblem` ask for."""
         super().checked()
+        check_shared(self)  # of the shape as it was written; the exchange has no inner size
         self.exchange(MoeDispatch).checked()
         self.layer.checked()
         return self

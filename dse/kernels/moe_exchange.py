@@ -28,6 +28,16 @@ NUMBERS_OF = "moe_exchange"  # the folder of hardware/implementations that both 
 SCALE_BYTES = 4.0 / 128.0  # of an 8-bit element: one of 4 bytes for 128 elements
 
 
+def check_shared(problem: Any) -> None:
+    """Raises UserError where a problem's `ranks` do not have as many of its `tokens`, and of its `experts`, each."""
+    for name in ("tokens", "experts"):
+        if getattr(problem, name) % problem.ranks:
+            raise UserError(
+                f"{name} = {getattr(problem, name)} in shape {problem.shape!r} are not shared evenly by "
+                f"{problem.ranks} ranks: choose --ranks that divide them"
+            )
+
+
 def row_bytes(hidden: int, dtype: str) -> float:
     """Of a token as it travels: 8-bit types with their scales."""
     size = DTYPE_BYTES[dtype]
@@ -81,12 +91,7 @@ class ExchangeProblem(FabricProblem):
     def checked(self) -> Self:
         """See `Problem.checked`; also ranks have as many tokens and as many experts each."""
         super().checked()
-        for name in ("tokens", "experts"):
-            if getattr(self, name) % self.ranks:
-                raise UserError(
-                    f"{name} = {getattr(self, name)} in shape {self.shape!r} are not shared evenly by {self.ranks} "
-                    "ranks: choose --ranks that divide them"
-                )
+        check_shared(self)
         if self.topk > self.experts:
             raise UserError(f"topk = {self.topk}: a token goes to at most all {self.experts} expert(s)")
         return self
