@@ -39,7 +39,7 @@ def nested_cost(
     Args:
         collective: all_gather, reduce_scatter, all_reduce, all_to_all or broadcast.
         bytes_: as in `jaxmodel.network.steps`.
-        gpus_per_node, nodes: whole numbers; with one node nothing crosses the network.
+        gpus_per_node, nodes: whole numbers, at least two nodes: one is no nest, its price is `collective_cost`'s.
         inner, outer: the two levels' prices.
         rule: one of `jaxmodel.network.RULES`; "nccl" and "engine" are the same over nodes.
 
