@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dse import serve
 from dse.cli import main
 from dse.content.engine import load_engine
 from dse.content.files import content_files
@@ -179,6 +180,24 @@ def test_a_static_batch_is_a_prefill_and_then_all_steps(models) -> None:
     found = models.predict(static)
     assert found.value == pytest.approx(4 * 65 / (found.prefill_s + 64 * found.decode_s))
     assert models.predict(replace(static, batch=8)).prefill_s > found.prefill_s
+
+
+@pytest.mark.parametrize(
+    ("changes", "asked"),
+    [
+        ({"phase": "mixed"}, {}),
+        (
+            {"phase": "decode", "speculative": 2, "acceptance": 1.75},
+            {"phase": "decode", "draft_tokens": 2, "acceptance": 0.5},  # 1 + 1 / 2 + 1 / 4 tokens a step
+        ),
+    ],
+)
+def test_what_is_judged_is_what_serve_says(models, changes: dict, asked: dict) -> None:
+    """Where an engine gives prompts steps of their own; to the rounding of the numbers of layouts in float32."""
+    own = figure(software="SGLang 0.4", batch=8, output_tokens=64, **changes)
+    lengths = {"input_tokens": own.input_tokens, "output_tokens": own.output_tokens}
+    served = serve(own.model, own.gpu, gpus=1, engine="sglang", tp=1, batch=8, **lengths, **asked)
+    assert models.predict(own).value == pytest.approx(served.table["tpot_s"].iloc[0], rel=1e-6)
 
 
 def test_without_a_batch_the_largest_that_fits_counts(models) -> None:
