@@ -22,6 +22,7 @@ from jaxmodel.kernels.gemm_rs import sum_seconds
 from jaxmodel.network.collective import Way, way_seconds
 from jaxmodel.network.level import Level, Protocol
 from jaxmodel.network.steps import direct_pass, switch_all_reduce, two_shot_all_reduce
+from jaxmodel.reasons import Reason
 
 COSTS = {"ag_gemm": ag_gemm.cost, "gemm_rs": gemm_rs.cost, "gemm_ar": gemm_ar.cost}
 PROBLEMS = {"ag_gemm": AllGatherGemm, "gemm_rs": GemmReduceScatter, "gemm_ar": GemmAllReduce}
@@ -176,6 +177,15 @@ def test_a_deeper_queue_takes_shared_memory_and_hides_a_round_trip() -> None:
     one, two = (_cost("gemm_rs", problem, queue=queue, **fields) for queue in (1, 2))
     assert float(two.smem_bytes) == float(one.smem_bytes) + 128 * 128 * 2
     assert float(two.latency_s) <= float(one.latency_s)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_fabric_without_a_switch_is_why_nothing_runs_in_it_whatever_the_chunks(kernel: str) -> None:
+    problem = _problem(kernel)
+    plain = dataclasses.replace(problem, link=dataclasses.replace(problem.link, switch_bytes_per_s=np.float64(0.0)))
+    for chunks, reason in ((1, Reason.OK), (64, Reason.CHUNKS)):
+        assert int(_cost(kernel, transport=SWITCH, comm_sms=8, chunks=chunks).reason) == reason
+        assert int(_cost(kernel, plain, transport=SWITCH, comm_sms=8, chunks=chunks).reason) == Reason.TRANSPORT
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

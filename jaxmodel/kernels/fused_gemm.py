@@ -261,9 +261,9 @@ def _transfer_checks(problem: FusedGemm, schedule: FusedGemmSchedule, cut: Grid)
     panels = ceil_div_by_reciprocal(ceil_div_by_reciprocal(problem.m, link.ranks), panel)
     unlinked = (schedule.transport == SWITCH) & (link.switch_bytes_per_s <= 0)
     return [
-        ((schedule.chunks > panels) | (apart & (schedule.chunks > 1)), Reason.CHUNKS),
-        (unlinked | (apart & (schedule.comm_sms > 0)), Reason.TRANSPORT),
+        (unlinked | (apart & (schedule.comm_sms > 0)), Reason.TRANSPORT),  # no number of chunks mends a missing way
         ((schedule.transport == COPY_ENGINES) & (link.copy_bytes_per_s <= 0), Reason.TRANSPORT),
+        ((schedule.chunks > panels) | (apart & (schedule.chunks > 1)), Reason.CHUNKS),
         ((schedule.queue > 1) & (schedule.epilogue < EPILOGUE_STAGED), Reason.QUEUE),
     ]
 
