@@ -160,3 +160,10 @@ def test_accepted_drafts_pay_and_rejected_ones_cost() -> None:
     ]
     assert tpots[0] > plain > tpots[2]
     assert tpots == sorted(tpots, reverse=True)
+
+
+def test_one_chunk_a_prompt_is_about_as_soon_as_whole_prompts_where_few_come() -> None:
+    asked = Workload(input_tokens=1024, output_tokens=4096)
+    found = outcomes(DENSE, [{"tp": 2, "batch": 8}, {"tp": 2, "batch": 8, "chunk": 1024}], asked)
+    whole, chunked = found.columns["ttft_s"]
+    assert chunked == pytest.approx(whole, rel=0.15)

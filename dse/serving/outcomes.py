@@ -165,7 +165,7 @@ class Served:
             period = share * mixed_s + (1.0 - share) * alone_s[cut] + drafts_s[cut]
             tpot[cut] = period / workload.tokens_a_step
             prefill[cut] = part.through_s(mixed, chunks)
-            ttft[cut] = 0.5 * mixed_s + prefill[cut] + host_s * chunks
+            ttft[cut] = _rest_s(share, mixed_s, alone_s[cut]) + prefill[cut] + host_s * chunks
         found = self.common(step, tpot=tpot, ttft=ttft, prefill=prefill, decode=alone_s + drafts_s)
         return found, self.reasons(found, tpot + ttft, short)
 
@@ -247,3 +247,11 @@ class Served:
         late = (found["ttft_s"] > self.workload.ttft_max_s) | (found["tpot_s"] > self.workload.tpot_max_s)
         reason[(reason == 0) & late] = CODES["limit"]
         return reason
+
+
+def _rest_s(share: np.ndarray, mixed_s: np.ndarray, alone_s: np.ndarray) -> np.ndarray:
+    """What is left of the step that runs when a request comes, in the mean: it finds a step in proportion to how often
+    there is one and how long it takes, and half of it over."""
+    share = np.minimum(share, 1.0)
+    with np.errstate(invalid="ignore"):  # steps that cannot run take forever
+        return 0.5 * (share * mixed_s**2 + (1.0 - share) * alone_s**2) / (share * mixed_s + (1.0 - share) * alone_s)

@@ -149,8 +149,10 @@ def served(model: ModelConfig, types: Types, asked: Workload, row: Mapping[str, 
                 if share > 1:
                     return "chunk", columns
                 tpot = (share * mixed_s + (1 - share) * alone + drafts) / made
+                met = {mixed_s: share * mixed_s, alone: (1 - share) * alone}  # of all time, what a request meets
+                rest_s = sum(one / 2 * time for one, time in met.items()) / sum(met.values())
                 through = through_end_s(mixed.stages_s, mixed.send_s, chunks)
-                columns |= {"prefill_s": through, "ttft_s": 0.5 * mixed_s + through + at.step_s * chunks}
+                columns |= {"prefill_s": through, "ttft_s": rest_s + through + at.step_s * chunks}
             else:
                 prompt = step(prompts=1, prompt_tokens=new_tokens, cached_tokens=asked.cached_tokens)
                 through = through_end_s(prompt.stages_s, prompt.send_s, 1)
