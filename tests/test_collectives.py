@@ -251,3 +251,22 @@ def test_fabrics_are_listed_and_shown(capsys) -> None:
     _, out, _ = answer(capsys, "fabrics", "nvlink4_x8")
     assert "multicast.bytes_per_s" in out
     assert json_answer(capsys, "fabrics", "nvlink4_x8")["levels"][0]["values"]["level"]["ranks_max"]["value"] == 8
+
+
+def test_the_links_rate_takes_the_protocols_rates_with_it(tmp_path) -> None:
+    plain, twice = load_fabric("nvlink4_x8"), load_fabric("nvlink4_x8", {"link_bytes_per_s": "2x"})
+    given = load_fabric("nvlink4_x8", {"level.link_bytes_per_s": 2 * plain.levels[0]["link_bytes_per_s"]})
+    own = tmp_path / "mine.toml"
+    own.write_text(
+        'base = "nvlink4_x8"\n[level]\nlink_bytes_per_s = { value = 900e9, kind = "assumed", source = "a guess" }\n'
+        '[simple]\nbytes_per_s = { value = 7e11, kind = "assumed", source = "a guess" }\n'
+    )
+    mine = load_fabric(own).levels[0]
+    for changed in (twice.levels[0], given.levels[0], mine):
+        assert changed["link_bytes_per_s"] == 900e9
+        for table in ("ll", "ll128", "exchange", "direct", "multicast"):
+            old = plain.levels[0].values[table]["bytes_per_s"].number
+            assert changed.values[table]["bytes_per_s"].number == pytest.approx(2 * old)
+            assert changed.values[table]["hop_s"].number == plain.levels[0].values[table]["hop_s"].number
+    assert mine.values["simple"]["bytes_per_s"].number == 7e11  # what a file gives is as it says
+    assert "times 2 as its links" in mine.values["direct"]["bytes_per_s"].source

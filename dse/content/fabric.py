@@ -31,8 +31,9 @@ FOLDER = "hardware/fabrics"
 JOINED = "+"
 _ADVICE = "or give the path of your own TOML file, see docs/collectives.md"
 _OWN_KEYS = ("title", "sources", "base")
+LINK = "link_bytes_per_s"
 SHORT = {  # what-if names for numbers that change together
-    "link": ("link_bytes_per_s", "bytes_per_s", "peer_bytes_per_s"),
+    "link": (LINK, "bytes_per_s", "peer_bytes_per_s"),
     "latency": ("start_s", "hop_s", "peer_s"),
 }
 
@@ -192,6 +193,7 @@ def _read(path: Path, chain: tuple[Path, ...], problems: Problems) -> tuple[str,
     raw = read_toml(path)
     sources = read_sources(raw.get("sources", {}), problems)
     title, values = raw.get("title", path.stem), {}
+    own: dict[str, dict[str, Datum | None]] = {}
     for key in ("title", "base"):
         if not isinstance(raw.get(key, ""), str):
             problems.add(key, f"must be a text, not {raw[key]!r}")
@@ -209,8 +211,28 @@ def _read(path: Path, chain: tuple[Path, ...], problems: Problems) -> tuple[str,
         if key not in TABLES:
             problems.add(key, f"is not a table of a fabric{did_you_mean(key, TABLES)}; known: {', '.join(TABLES)}")
             continue
-        values[key] = values.get(key, {}) | _table(key, table, TABLES[key], sources, problems)
-    return title, values
+        own[key] = _table(key, table, TABLES[key], sources, problems)
+    return title, _over_base(values, own)
+
+
+def _over_base(
+    base: dict[str, dict[str, Any]], own: dict[str, dict[str, Datum | None]]
+) -> dict[str, dict[str, Datum | None]]:
+    """The base's numbers under a file's own; where that has other links, rates that it does not give go with them."""
+    old, new = (values.get("level", {}).get(LINK) for values in (base, own))
+    if old is not None and new is not None and new.number != old.number:
+        ratio = new.number / old.number
+        text = f"the base's, times {ratio:g} as its links"
+        base = {
+            table: {
+                name: replace(datum, value=datum.number * ratio, kind="derived", source=text)
+                if name in SHORT["link"] and datum is not None
+                else datum
+                for name, datum in numbers.items()
+            }
+            for table, numbers in base.items()
+        }
+    return {table: base.get(table, {}) | own.get(table, {}) for table in {**base, **own}}
 
 
 def _table(key: str, table: dict, fields: Mapping, sources: dict, problems: Problems) -> dict[str, Datum | None]:
@@ -225,7 +247,12 @@ def _table(key: str, table: dict, fields: Mapping, sources: dict, problems: Prob
 
 
 def _changed(level: FabricLevel, target: str, change: str | float, option: str) -> FabricLevel:
-    """The level with one number, or the numbers that a short name stands for, changed."""
+    """The level with one number, or the numbers that a short name stands for, changed. The links' rate takes the
+    protocols' rates with it."""
+    if target in (LINK, f"level.{LINK}") and TABLES["level"][LINK].accepts(_number(change)):
+        target, change = "link", f"{_number(change) / level[LINK]!r}x"
+    elif target in (LINK, f"level.{LINK}") and isinstance(change, str) and factor_of(change) is not None:
+        target = "link"
     chosen = _targets(level, target)
     factor = factor_of(change) if isinstance(change, str) else None
     if factor is None and target in SHORT:
@@ -237,10 +264,7 @@ def _changed(level: FabricLevel, target: str, change: str | float, option: str) 
     said = list(level.changes)
     for table, name in chosen:
         old = values[table][name]
-        try:
-            number = old.number * factor if factor is not None else float(change)
-        except (TypeError, ValueError):
-            number = math.nan
+        number = old.number * factor if factor is not None else _number(change)
         field = TABLES[table][name]
         if not field.accepts(number):
             raise UserError(
@@ -250,6 +274,13 @@ def _changed(level: FabricLevel, target: str, change: str | float, option: str) 
         values[table][name] = replace(old, value=number, kind="assumed", source=f"what if, {change}")
         said.append(f"{level.name}: {table}.{name}: {old.number:g} -> {number:g}")
     return replace(level, values=values, changes=tuple(said))
+
+
+def _number(change: str | float) -> float:
+    try:
+        return float(change)
+    except (TypeError, ValueError):
+        return math.nan
 
 
 def _targets(level: FabricLevel, target: str) -> list[tuple[str, str]]:
