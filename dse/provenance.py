@@ -104,6 +104,16 @@ def model_hash() -> str:
     return digest.hexdigest()
 
 
+@cache
+def step_model_hash() -> str:
+    """`model_hash`, and of the sources of steps and layouts of whole models, `dse.serving` and `dse.step_operators`."""
+    own = Path(__file__).parent
+    digest = hashlib.sha256(model_hash().encode())
+    for source in (own / "step_operators.py", *sorted((own / "serving").rglob("*.py"))):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()
+
+
 def hash_of_model(model: Any) -> str:
     """`model_hash`, and of a user's kernel the file of its cost function too."""
     module = model.cost_function.partition(":")[0] if isinstance(model, Kernel) else "jaxmodel"

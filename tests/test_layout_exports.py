@@ -113,3 +113,19 @@ def test_layouts_passed_over_are_counted(run) -> None:
 def test_yaml_is_what_json_holds() -> None:
     content = {"a": 1, "b": {"c": None, "d": [1, {"e": "x: y", "f": True}]}, "g": []}
     assert yaml_text(content) == 'a: 1\nb:\n  c: null\n  d:\n    - 1\n    - e: "x: y"\n      f: true\ng: []\n'
+
+
+def test_vllm_starts_with_whole_prompts_only_where_a_step_holds_the_longest_sequence(run) -> None:
+    launch = Launch(_facts(run), _row(tp=8, experts_tp=8, gpus=8, batch=8))
+    words = LAUNCHES["vllm"](launch).replace("\\", " ").split()
+    assert "--no-enable-chunked-prefill" in words
+    assert words[words.index("--max-num-batched-tokens") + 1] == str(launch.longest)
+    assert launch.longest > launch.step_tokens
+
+
+def test_numbers_of_another_engine_are_said(run) -> None:
+    def about(target: str) -> str:
+        return export_layouts(run, target).text
+
+    assert "predicted with engine vllm; for its own: dse sweep sharding ... --engine sglang" in about("sglang")
+    assert "predicted with engine" not in about("vllm")

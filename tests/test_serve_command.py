@@ -202,3 +202,17 @@ def test_json_is_one_document_with_units(capsys) -> None:
     assert code == 0
     assert set(found["columns"]) == set(COLUMNS)
     assert {part["kind"] for phase in found["phases"] for part in phase["parts"]} == {"kernel", "host"}
+
+
+def test_drafts_need_the_chance_that_they_are_right(capsys) -> None:
+    code, _, err = answer(capsys, "serve", "--model", "llama3_8b", "--tp", "1", "--draft-tokens", "3")
+    assert code == 2
+    assert "--draft-tokens 3 needs --acceptance: the chance, 0 to 1, that a drafted token is right" in err
+
+
+def test_answers_say_how_near_such_answers_were_and_which_weights_are_published(capsys) -> None:
+    words = ("serve", "--model", "deepseek_v3", "--gpu", "h200_sxm", "--tp", "1", "--batch", "1", "--dtype", "fp8")
+    code, out, _ = answer(capsys, *words)
+    assert code == 1  # it does not fit
+    assert "fp8 weights, where fp8_block is published (--dtype fp8_block)" in out
+    assert "trust: no interval; published rates were 14 % off in the mean" in out

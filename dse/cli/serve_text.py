@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ..content.dtypes import DTYPE_BYTES
 from ..serving.asked import service_changes, service_title, workload_text
 from ..serving.breakdown import KINDS, TITLES, Phase, phases_as_dicts
 from ..serving.layout_words import layout_text
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 8  # that are named for one reason
 SHORT = {"launches": "waiting for launches", "hidden": "hidden", "send": "between stages", "host": "host"}
+
+
+TRUST = "trust: no interval; published rates were 14 % off in the mean, mostly slower (docs/serving-validation.md)"
 
 
 def shown_row(result: "ServeResult", asked: str | None) -> int | None:
@@ -46,8 +50,12 @@ def result_text(result: "ServeResult", row: int | None) -> str:
 
 
 def head_lines(service: "Service") -> list[str]:
-    """Model and machine, workload, what was changed."""
+    """Model and machine, workload, another type than published, how near such answers were, what was changed."""
     lines = [service_title(service), workload_text(service.workload)]
+    published = service.model.weights
+    if published in DTYPE_BYTES and published != service.types.dtype:
+        lines.append(f"{service.types.dtype} weights, where {published} is published (--dtype {published})")
+    lines.append(TRUST)
     lines += [] if service.graphs else ["without graphs: the host launches every kernel of a decode step"]
     return lines + what_if_lines(service_changes(service), service.clock)
 

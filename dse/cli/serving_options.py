@@ -52,7 +52,9 @@ def add_service(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--output", type=positive, metavar="TOKENS", help="of an answer (default: 512)")
     group.add_argument("--cached", type=_count, metavar="TOKENS", help="of a prompt, in the cache before (default: 0)")
     group.add_argument("--phase", help="serve (default): prefill and decode on the same GPUs; decode or prefill alone")
-    group.add_argument("--draft-tokens", type=_count, metavar="N", help="speculative decoding: drafted a step")
+    group.add_argument(
+        "--draft-tokens", type=_count, metavar="N", help="speculative decoding: drafted a step; with --acceptance"
+    )
     group.add_argument("--acceptance", type=_number, metavar="P", help="chance that a drafted token is right, 0 to 1")
     group.add_argument("--draft-layers", type=_number, metavar="N", help="layers that a draft costs (default: 1)")
     group.add_argument("--ttft-max", type=_number, metavar="S", help="longest time to the first token, seconds")
@@ -82,6 +84,11 @@ def service_words(arguments: argparse.Namespace) -> dict[str, Any]:
         "gpus_per_node": arguments.gpus_per_node or 0,
         "overrides": overrides(arguments.overrides),
     }
+    if arguments.draft_tokens and arguments.acceptance is None:
+        raise UserError(
+            f"--draft-tokens {arguments.draft_tokens} needs --acceptance: the chance, 0 to 1, that a drafted token is "
+            "right where those before it are, e.g. 0.7"
+        )
     workload = {
         "input_tokens": arguments.input,
         "output_tokens": arguments.output,

@@ -43,6 +43,7 @@ def result_text(result: LayoutResult, space: "Space", parts: "pd.DataFrame", fol
     if len(shown) < len(result.front):
         lines.append(f"{len(shown)} of {len(result.front)} that are kept; all with --out or --json")
     lines += ["", "where the time goes", share_table(result.front, parts), "", counted(result)]
+    lines += chunk_lines(space, phase)
     if folder:
         name = shlex.quote(str(folder))
         lines += [
@@ -50,6 +51,14 @@ def result_text(result: LayoutResult, space: "Space", parts: "pd.DataFrame", fol
             f"next: dse report {name};  dse export {name} --to vllm;  dse query {name}",
         ]
     return "\n".join(lines)
+
+
+def chunk_lines(space: "Space", phase: str) -> list[str]:
+    """A hint where only whole prompts are looked at."""
+    chunks = space.axis("chunk").column("chunk") if "chunk" not in space.fixed else (space.fixed["chunk"],)
+    if phase != "serve" or any(chunks):
+        return []
+    return ["", "prompts are prefilled whole; --axis chunk=0,512,2048 looks at chunked prefill too"]
 
 
 def reason_lines(space: str, layouts: int, reasons: Mapping[str, int]) -> list[str]:

@@ -69,6 +69,11 @@ def export_layouts(run: "LayoutRun", target: str, what: str = "best", count: int
 
     def put(row: Any) -> tuple[str, list[str]]:
         launch = Launch(run.summary, row)
+        engine = str(run.summary["engine"])
+        if not engine.startswith(target):
+            launch.notes.append(
+                f"predicted with engine {engine}; for its own: dse sweep sharding ... --engine {target}"
+            )
         text = LAUNCHES[target](launch)
         return "\n".join([*launch.head(), text]), launch.refused
 

@@ -42,8 +42,9 @@ def launch_vllm(launch: Launch) -> str:
             launch.refused.append("two_batches: only with data and expert parallel and exchange=all_to_all")
     words += ["--decode-context-parallel-size", launch["kv_split"]] if launch["kv_split"] > 1 else []
     words += ["--max-num-seqs", launch["batch"] // dp, "--max-model-len", launch.longest]
-    words += ["--max-num-batched-tokens", launch.step_tokens]
-    words += ["--no-enable-chunked-prefill"] if launch.whole_prompts else []
+    whole = launch.whole_prompts  # vLLM starts so only where a step can hold the longest sequence
+    words += ["--max-num-batched-tokens", max(launch.step_tokens, launch.longest) if whole else launch.step_tokens]
+    words += ["--no-enable-chunked-prefill"] if whole else []
     words += ["--gpu-memory-utilization", f"{launch.facts['engine_numbers']['memory_share']:g}"]
     words += _types(launch)
     words += [] if launch.facts["graphs"] else ["--enforce-eager"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...content.files import home_expanded
 from ...errors import UserError
-from ...provenance import how_made, model_hash
+from ...provenance import how_made, step_model_hash
 from ...serving.disaggregated import COLUMNS, Disaggregated
 from ...serving.layouts import FIELDS
 from ...serving.serve import LayoutResult, Service
@@ -37,7 +37,7 @@ def write_disaggregated(found: Disaggregated, service: Service, folder: Path, co
         "front_points": len(found.front),
         "seconds": found.seconds,
     }
-    made = {"schema_version": 1, **summary, "model_hash": model_hash(), "seed": None, **how_made(command_line)}
+    made = {"schema_version": 1, **summary, "model_hash": step_model_hash(), "seed": None, **how_made(command_line)}
     front = with_words(with_words(found.front, "decode_"), "prefill_")
     write_table(folder / "front.parquet", front, described_pair, made)
     for name, side in zip(SIDES, (found.prefill, found.decode), strict=True):

@@ -11,7 +11,7 @@ from ...content.files import home_expanded
 from ...content.space import schedule_fields
 from ...content.toml import read_toml
 from ...errors import UserError
-from ...provenance import how_made, model_hash
+from ...provenance import how_made, step_model_hash
 from ...serving.asked import service_changes, service_title, workload_text
 from ...serving.layout_words import layout_text
 from ...serving.layouts import FIELDS, REASONS
@@ -106,7 +106,7 @@ def write_layouts(
         "collectives": result.collectives,
         "seconds": result.seconds,
     }
-    made = {"schema_version": 1, **summary, "model_hash": model_hash(), "seed": None, **how_made(command_line)}
+    made = {"schema_version": 1, **summary, "model_hash": step_model_hash(), "seed": None, **how_made(command_line)}
     write_table(folder / "front.parquet", with_words(result.front), described, made)
     write_table(folder / "best.parquet", with_words(result.best), described, made)
     write_table(folder / "parts.parquet", parts, described, made)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...content.study import study_text
-from ...provenance import how_made, model_hash
+from ...provenance import how_made, step_model_hash
 from ...serving.asked import service_changes, service_title, workload_text
 from ..answer_folder import cleared, write_table, write_text
 from .files import described
@@ -31,7 +31,7 @@ def write_layout_answer(answer: LayoutAnswer, folder: Path, command_line: str) -
         "schema_version": 1,
         "kind": "layout_study",
         "study": text,
-        "model_hash": model_hash(),
+        "model_hash": step_model_hash(),
         "seed": None,
         "gpu_hashes": {one.title: [at.gpu.hash for at in one.machines] for one in answer.services},
         **how_made(command_line),
