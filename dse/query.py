@@ -2,7 +2,7 @@
 
 Views, where the folder has their files: `best` (a batch: hive partitions give the columns gpu and kernel); `top`,
 `front` and `rows` (a sweep, or a folder of sweeps: then the column run names the folder); `best`, `front` and `parts`
-(a sweep of layouts).
+(a sweep of layouts); `answers`, `totals` and `fronts` (tables of a what-if or a study).
 """
 
 import json
@@ -21,6 +21,9 @@ PATTERNS: Mapping[str, tuple[str, ...]] = {  # view -> patterns of its files, th
     "front": ("front.parquet", "*/front.parquet"),
     "rows": ("rows-*.parquet", "*/rows-*.parquet"),
     "parts": ("parts.parquet", "*/parts.parquet"),
+    "answers": ("table.parquet",),
+    "totals": ("totals.parquet",),
+    "fronts": ("fronts.parquet",),
 }
 READS = "SELECT"  # the kind of statement, of duckdb's kinds, that changes nothing; DESCRIBE and SUMMARIZE are of it
 NEAR = 8  # columns that a message names
@@ -73,7 +76,8 @@ class QueryFolder:
         self.files = {name: found for name in PATTERNS if (found := _files(self.path, name))}
         if not self.files:
             raise UserError(
-                f"{self.path} holds no results, neither best/gpu=*/kernel=*/ of dse batch nor top.parquet of dse sweep"
+                f"{self.path} holds no results, neither best/gpu=*/kernel=*/ of dse batch nor top.parquet of dse sweep "
+                "nor table.parquet of dse whatif"
             )
         self._duckdb = duckdb
         self._connection = duckdb.connect(":memory:", config={"autoinstall_known_extensions": False})

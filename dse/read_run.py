@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 SHOWN_RUNS = 12
 SUMMARY_KEYS = ("evaluated", "feasible", "reasons", "histogram", "top_rows", "top_ties_dropped", "front_points",
                 "front_rows", "front_ties_dropped", "incomplete", "provenance")  # fmt: skip
+ANSWER_FILE = "answer.json"  # what `dse.studies` write
 PROVENANCE_KEYS = ("gpu", "gpu_hash", "model_hash", "objectives", "problem", "problem_name", "space", "space_hash")
 
 
@@ -56,6 +57,11 @@ def read_run(path: str | os.PathLike[str]) -> Run:
         runs = sorted(file.parent.name for file in path.glob(f"*/{SUMMARY_FILE}"))
         if runs:
             raise UserError(_holds_runs(path, runs))
+        if (path / ANSWER_FILE).exists():
+            raise UserError(
+                f"{path} holds the answer of a what-if or a study, no run: read {ANSWER_FILE}, figure.svg, or ask dse "
+                f"query {path}"
+            )
         raise UserError(f"{path} holds no finished run (no {SUMMARY_FILE}): run dse sweep with --out {path} first")
     summary = read_json(path / SUMMARY_FILE)
     _check_summary(path / SUMMARY_FILE, summary)

@@ -142,6 +142,12 @@ def test_the_command_leaves_a_folder_that_gives_the_same_answer(capsys, tmp_path
     schema = pq.read_schema(tmp_path / "a" / "fronts.parquet")
     assert all(field.metadata[b"unit"] for field in schema)
     assert json.loads((tmp_path / "a" / "answer.json").read_text())["provenance"]["study"].startswith("title")
+    code, told, err = answer(capsys, "query", str(tmp_path / "a"), "select count(*) as machines from answers")
+    assert (code, err) == (0, "")
+    assert "machines" in told
+    code, _, err = answer(capsys, "report", str(tmp_path / "a"))
+    assert code == 2
+    assert "holds the answer of a what-if or a study, no run: read answer.json, figure.svg, or ask dse query" in err
 
 
 def test_whatif_sharding_asks_the_same(capsys, tmp_path) -> None:
