@@ -9,6 +9,11 @@ from ...serving.layout_words import FROM_ZERO, layout_text, value_text
 from ...serving.layouts import PLACEMENTS
 from ...text import one_line
 
+LACKS = {  # degree that none of the frameworks here knows -> what it lacks
+    "hidden_split": "weights are shared along one side of a product only",
+    "cp": "groups that hold the same weights and share a sequence's tokens, in prefill and decode",
+}
+
 
 @dataclass
 class Launch:
@@ -51,10 +56,14 @@ class Launch:
         return workload["input_tokens"] + workload["output_tokens"]
 
     @property
+    def sequences(self) -> int:
+        """Of one group and micro-batch."""
+        return self["batch"] // (self["dp"] * self["micro_batches"])
+
+    @property
     def decoded(self) -> int:
         """Tokens of a decode step in one group and micro-batch."""
-        sequences = self["batch"] // (self["dp"] * self["micro_batches"])
-        return sequences * (1 + self.facts["workload"]["draft_tokens"])
+        return self.sequences * (1 + self.facts["workload"]["draft_tokens"])
 
     @property
     def step_tokens(self) -> int:
@@ -64,7 +73,7 @@ class Launch:
         if workload["phase"] == "decode":
             return self.decoded
         if workload["phase"] == "prefill":
-            return whole * (self["batch"] // (self["dp"] * self["micro_batches"]))
+            return whole * self.sequences
         return self["chunk"] + self.decoded if self["chunk"] else max(whole, self.decoded)
 
     @property
@@ -87,6 +96,19 @@ class Launch:
         wanted = [axis for axis in order if axis in used]
         if used != wanted:
             self.refused.append(f"placement {'.'.join(used)}: its ranks are numbered {'.'.join(wanted)}")
+
+    def refuse_micro_batches(self) -> None:
+        """Refuses micro-batches that are not as many as stages."""
+        pp, parts = self["pp"], self["micro_batches"]
+        if pp > 1 and parts != pp:
+            self.refused.append(f"micro_batches = {parts}: it keeps a batch in flight a stage, {pp}")
+
+    def cache_in_fp8(self) -> bool:
+        """Whether the cache is to be in fp8; refuses what is neither that nor the type of the activations."""
+        kv_dtype = self.facts["types"]["kv_dtype"]
+        if kv_dtype not in (None, "bf16", "fp8"):
+            self.refused.append(f"KV cache in {kv_dtype}: fp8 or the type of the activations")
+        return kv_dtype == "fp8"
 
     def note_types(self, online_fp8: str | None) -> list[str]:
         """Options for the type of weights; a note where only another checkpoint has it."""

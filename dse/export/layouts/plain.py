@@ -7,6 +7,7 @@ from typing import Any
 from ...serving.layout_words import layout_text, value_text
 from ...serving.layouts import FIELDS
 from ...serving.outcomes import COLUMNS
+from .launch import Launch
 
 ASKED = ("model", "checkpoint", "gpu", "gpus", "gpus_per_node", "fabric", "engine", "types", "workload", "graphs")
 ASKED_MORE = ("clock", "changes")
@@ -55,12 +56,11 @@ def yaml_lines(content: Any, indent: str = "") -> Iterator[str]:
 def layout_as_dict(facts: Mapping[str, Any], row: Mapping[Any, Any]) -> dict[str, Any]:
     """One layout: in words, degrees, instances, what is predicted."""
     gpus = int(row["gpus"])
-    block = int(row["tp"] * row["cp"] * row["dp"])
     degrees: dict[str, Any] = {}
     for name in FIELDS:
         said = value_text(name, int(row[name]))
         degrees[name] = int(said) if said.isdecimal() else said
-    degrees["ep"] = block // int(row["experts_tp"]) if facts["experts"] else 1
+    degrees["ep"] = Launch(facts, row).ep
     return {
         "layout": layout_text(row),
         "instances": int(facts["gpus"]) // gpus,

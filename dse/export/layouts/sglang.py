@@ -2,11 +2,10 @@
 tensor parallel size counts all GPUs of a stage, of which attention data parallelism makes groups."""
 
 from ...serving.layouts import FUSED
-from .launch import Launch, command
+from .launch import LACKS, Launch, command
 
-LACKS = {
-    "hidden_split": "weights are shared along one side of a product only",
-    "cp": "groups that hold the same weights and share a sequence's tokens, in prefill and decode",
+REFUSED = {
+    **LACKS,
     "kv_split": "keys of the same heads on several GPUs in decode",
     "sequence_parallel": "an all-reduce cannot be split around the norms; the layout with sequence_parallel=0 can be "
     "launched",
@@ -15,7 +14,7 @@ LACKS = {
 
 def launch_sglang(launch: Launch) -> str:
     """The command; "" where `launch.refused` says why not."""
-    launch.refuse_above_one(LACKS)
+    launch.refuse_above_one(REFUSED)
     launch.refuse_order(("tp", "dp", "pp"))
     pp, dp = launch["pp"], launch["dp"]
     words = ["python", "-m", "sglang.launch_server", "--model-path", launch.facts["checkpoint"]]
@@ -23,7 +22,7 @@ def launch_sglang(launch: Launch) -> str:
     words += ["--dp-size", dp, "--enable-dp-attention"] if dp > 1 else []
     words += ["--ep-size", launch.ep] if launch.ep > 1 else []
     if pp > 1:
-        words += ["--pp-size", pp, "--pp-max-micro-batch-size", launch["batch"] // (dp * launch["micro_batches"])]
+        words += ["--pp-size", pp, "--pp-max-micro-batch-size", launch.sequences]
     words += ["--moe-a2a-backend", "deepep"] if launch["exchange"] else []
     if launch["overlap"] == FUSED:
         launch.refused.append("overlap = fused: products and collectives as one kernel")
@@ -38,11 +37,7 @@ def launch_sglang(launch: Launch) -> str:
         words += ["--chunked-prefill-size", -1]
     words += ["--mem-fraction-static", f"{_static_share(launch):.2f}"]
     words += launch.note_types("--quantization")
-    kv_dtype = launch.facts["types"]["kv_dtype"]
-    if kv_dtype == "fp8":
-        words += ["--kv-cache-dtype", "fp8_e4m3"]
-    elif kv_dtype and kv_dtype != "bf16":
-        launch.refused.append(f"KV cache in {kv_dtype}: fp8 or the type of the activations")
+    words += ["--kv-cache-dtype", "fp8_e4m3"] if launch.cache_in_fp8() else []
     words += [] if launch.facts["graphs"] else ["--disable-cuda-graph"]
     if launch.nodes > 1:
         words += ["--nnodes", launch.nodes, "--node-rank", "RANK", "--dist-init-addr", "HEAD:PORT"]

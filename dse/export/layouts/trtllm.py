@@ -2,13 +2,12 @@
 documentation of the LLM API: the tensor parallel size counts all GPUs of a stage; attention is shared by all of them or
 has sequences of its own on each."""
 
-from .launch import Launch, command
+from .launch import LACKS, Launch, command
 from .plain import yaml_lines
 
 FILE = "layout.yaml"
-LACKS = {
-    "hidden_split": "weights are shared along one side of a product only",
-    "cp": "groups that hold the same weights and share a sequence's tokens, in prefill and decode",
+REFUSED = {
+    **LACKS,
     "kv_split": "keys of the same heads on several GPUs in decode",
     "sequence_parallel": "an all-reduce cannot be split around the norms; the layout with sequence_parallel=0 can be "
     "launched",
@@ -19,36 +18,34 @@ LACKS = {
 
 def launch_trtllm(launch: Launch) -> str:
     """The file and the command; "" where `launch.refused` says why not."""
-    launch.refuse_above_one(LACKS)
+    launch.refuse_above_one(REFUSED)
     launch.refuse_order(("tp", "dp", "pp"))
     tp, pp, dp = launch["tp"], launch["pp"], launch["dp"]
     if dp > 1 and tp > 1:
         launch.refused.append(f"tp = {tp} with dp = {dp}: attention data parallel has one GPU a group (tp=1)")
-    if pp > 1 and launch["micro_batches"] != pp:
-        launch.refused.append(f"micro_batches = {launch['micro_batches']}: it keeps a batch in flight a stage, {pp}")
-    kv_dtype = launch.facts["types"]["kv_dtype"]
-    if kv_dtype not in (None, "bf16", "fp8"):
-        launch.refused.append(f"KV cache in {kv_dtype}: fp8 or the type of the activations")
+    launch.refuse_micro_batches()
+    in_fp8 = launch.cache_in_fp8()
     launch.note_types(None)
     if launch.nodes > 1:
         launch.notes.append(f"on {launch.nodes} nodes: start it through trtllm-llmapi-launch under MPI or Slurm")
     launch.note_workload("say how in speculative_config")
     if launch.refused:
         return ""
-    sequences = launch["batch"] // (dp * launch["micro_batches"])
     options: dict = {"tensor_parallel_size": tp * dp, "pipeline_parallel_size": pp}
     if launch.facts["experts"]:
         options |= {"moe_tensor_parallel_size": launch["experts_tp"], "moe_expert_parallel_size": launch.ep}
     options |= {
         "enable_attention_dp": dp > 1,
-        "max_batch_size": sequences,
+        "max_batch_size": launch.sequences,
         "max_num_tokens": launch.step_tokens,
         "max_seq_len": launch.longest,
         "enable_chunked_prefill": launch["chunk"] > 0,
-        "cuda_graph_config": {"max_batch_size": sequences, "enable_padding": True} if launch.facts["graphs"] else None,
+        "cuda_graph_config": {"max_batch_size": launch.sequences, "enable_padding": True}
+        if launch.facts["graphs"]
+        else None,
         "kv_cache_config": {
             "free_gpu_memory_fraction": launch.facts["engine_numbers"]["memory_share"],
-            "dtype": "fp8" if kv_dtype == "fp8" else "auto",
+            "dtype": "fp8" if in_fp8 else "auto",
         },
     }
     call = command(["trtllm-serve", launch.facts["checkpoint"], "--extra_llm_api_options", FILE])

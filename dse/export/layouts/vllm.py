@@ -2,11 +2,10 @@
 parallel size is always tensor x data parallel size, and its ranks are numbered tensor, pipeline, data parallel."""
 
 from ...serving.layouts import FUSED
-from .launch import Launch, command
+from .launch import LACKS, Launch, command
 
-LACKS = {
-    "hidden_split": "weights are shared along one side of a product only",
-    "cp": "groups that hold the same weights and share a sequence's tokens, in prefill and decode",
+REFUSED = {
+    **LACKS,
     "sequence_parallel": "it is a compilation pass whose name differs between versions; the layout with "
     "sequence_parallel=0 can be launched",
 }
@@ -14,14 +13,13 @@ LACKS = {
 
 def launch_vllm(launch: Launch) -> str:
     """The command; "" where `launch.refused` says why not."""
-    launch.refuse_above_one(LACKS)
+    launch.refuse_above_one(REFUSED)
     launch.refuse_order(("tp", "pp", "dp"))
     tp, pp, dp, block = launch["tp"], launch["pp"], launch["dp"], launch.block
     words = ["vllm", "serve", launch.facts["checkpoint"], "--tensor-parallel-size", tp]
     words += ["--pipeline-parallel-size", pp] if pp > 1 else []
     words += ["--data-parallel-size", dp] if dp > 1 else []
-    if pp > 1 and launch["micro_batches"] != pp:
-        launch.refused.append(f"micro_batches = {launch['micro_batches']}: it keeps a batch in flight a stage, {pp}")
+    launch.refuse_micro_batches()
     if launch.facts["experts"] and block > 1:
         if launch["experts_tp"] == 1:
             words.append("--enable-expert-parallel")
@@ -46,20 +44,11 @@ def launch_vllm(launch: Launch) -> str:
     words += ["--max-num-batched-tokens", max(launch.step_tokens, launch.longest) if whole else launch.step_tokens]
     words += ["--no-enable-chunked-prefill"] if whole else []
     words += ["--gpu-memory-utilization", f"{launch.facts['engine_numbers']['memory_share']:g}"]
-    words += _types(launch)
+    words += launch.note_types("--quantization")
+    words += ["--kv-cache-dtype", "fp8"] if launch.cache_in_fp8() else []
     words += [] if launch.facts["graphs"] else ["--enforce-eager"]
     if launch.nodes > 1:
         words += ["--distributed-executor-backend", "ray"]
         launch.notes.append(f"first start Ray on the {launch.nodes} nodes")
     launch.note_workload("say how with --speculative-config, and num_speculative_tokens in it")
     return "" if launch.refused else command(words)
-
-
-def _types(launch: Launch) -> list[str]:
-    words = launch.note_types("--quantization")
-    kv_dtype = launch.facts["types"]["kv_dtype"]
-    if kv_dtype == "fp8":
-        words += ["--kv-cache-dtype", "fp8"]
-    elif kv_dtype and kv_dtype != "bf16":
-        launch.refused.append(f"KV cache in {kv_dtype}: fp8 or the type of the activations")
-    return words
