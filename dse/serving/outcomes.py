@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -70,7 +71,7 @@ def evaluate_layouts(
     reason = layout_reasons(layouts, steps.model, gpus)
     joined = steps.collectives.fabric.ranks_max
     reason[(reason == 0) & (layouts.gpus > joined)] = CODES["fabric"]
-    longest = workload.input_tokens - workload.cached_tokens if workload.phase == "serve" else 0
+    longest = workload.new_tokens if workload.phase == "serve" else 0
     reason[(reason == 0) & (layouts["chunk"] > longest)] = CODES["chunk"]
     columns = {name: np.full(len(layouts), np.nan) for name in COLUMNS}
     columns["gpus"] = layouts.gpus.astype(float)
@@ -99,8 +100,7 @@ def memory_held(layouts: Layouts, workload: Workload, steps: StepModel) -> Memor
     """What a workload holds on the fullest GPU of each layout."""
     decoded = layouts["batch"] / (layouts["dp"] * layouts["micro_batches"]) * (1 + workload.draft_tokens)
     prompts = decoded / (1 + workload.draft_tokens) if workload.phase == "prefill" else 1
-    new_tokens = (workload.input_tokens - workload.cached_tokens) * prompts
-    prompt = np.minimum(new_tokens, steps.engine["activation_tokens"]) / layouts["cp"]
+    prompt = np.minimum(workload.new_tokens * prompts, steps.engine["activation_tokens"]) / layouts["cp"]
     chunked = layouts["chunk"] / layouts["cp"] + decoded
     in_step = {"serve": np.where(layouts["chunk"] > 0, chunked, np.maximum(prompt, decoded))}
     in_step |= {"decode": decoded, "prefill": prompt + 0.0 * decoded}
@@ -141,33 +141,43 @@ class Served:
         return found, self.reasons(found, through)
 
     def served(self) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        chunk, layouts, workload = self.layouts["chunk"], self.layouts, self.workload
-        new_tokens = workload.input_tokens - workload.cached_tokens
         step = self.step(self.decode_work())
         alone_s, drafts_s = self.period_s(step), self.drafted_s()
-        host_s = self.steps.engine["step_s"]
-        prompt = self.step(self.prefill_work())
-        passes = layouts["batch"] / layouts["dp"] / workload.output_tokens  # a dp group starts so many prompts a token
-        whole_tpot = (alone_s + drafts_s) / workload.tokens_a_step + passes * (prompt.slowest_s + host_s)
-        through = self.through_s(prompt, 1)
-        whole_ttft = 0.5 * alone_s + through + host_s
-        tpot, ttft, prefill = whole_tpot, whole_ttft, through
-        short = np.zeros(len(layouts), bool)
-        cut = np.flatnonzero(chunk > 0)
-        if len(cut):
-            part = replace(self, layouts=layouts.take(cut))
-            mixed = part.step(part.chunk_work())
-            mixed_s = part.period_s(mixed)
-            chunks = -(-new_tokens // chunk[cut])
-            needed = passes[cut] * chunks * workload.tokens_a_step  # chunks a decode step, of each group
-            share = needed / part.layouts["micro_batches"]
-            short[cut] = share > 1.0
-            period = share * mixed_s + (1.0 - share) * alone_s[cut] + drafts_s[cut]
-            tpot[cut] = period / workload.tokens_a_step
-            prefill[cut] = part.through_s(mixed, chunks)
-            ttft[cut] = _rest_s(share, mixed_s, alone_s[cut]) + prefill[cut] + host_s * chunks
+        tpot, ttft, prefill = (np.zeros(len(self.layouts)) for _ in range(3))
+        short = np.zeros(len(self.layouts), bool)
+        chunked = self.layouts["chunk"] > 0
+        for here, prompts in ((~chunked, Served._whole_prompts), (chunked, Served._chunked_prompts)):
+            at = np.flatnonzero(here)
+            if len(at):
+                part = replace(self, layouts=self.layouts.take(at))
+                tpot[at], ttft[at], prefill[at], short[at] = prompts(part, alone_s[at], drafts_s[at])
         found = self.common(step, tpot=tpot, ttft=ttft, prefill=prefill, decode=alone_s + drafts_s)
         return found, self.reasons(found, tpot + ttft, short)
+
+    def _whole_prompts(self, alone_s: np.ndarray, drafts_s: np.ndarray) -> tuple[np.ndarray, np.ndarray, Any, Any]:
+        """(TPOT, TTFT, seconds of a prompt, whether chunks are too small) where decoding waits for whole prompts."""
+        host_s = self.steps.engine["step_s"]
+        prompt = self.step(self.prefill_work())
+        tpot = (alone_s + drafts_s) / self.workload.tokens_a_step + self._passes * (prompt.slowest_s + host_s)
+        through = self.through_s(prompt, 1)
+        return tpot, 0.5 * alone_s + through + host_s, through, False
+
+    def _chunked_prompts(self, alone_s: np.ndarray, drafts_s: np.ndarray) -> tuple[np.ndarray, np.ndarray, Any, Any]:
+        """The same where chunks of prompts run beside decoded tokens."""
+        mixed = self.step(self.chunk_work())
+        mixed_s = self.period_s(mixed)
+        chunks = -(-self.workload.new_tokens // self.layouts["chunk"])
+        needed = self._passes * chunks * self.workload.tokens_a_step  # chunks a decode step, of each group
+        share = needed / self.layouts["micro_batches"]
+        period = share * mixed_s + (1.0 - share) * alone_s + drafts_s
+        prefill = self.through_s(mixed, chunks)
+        ttft = _rest_s(share, mixed_s, alone_s) + prefill + self.steps.engine["step_s"] * chunks
+        return period / self.workload.tokens_a_step, ttft, prefill, share > 1.0
+
+    @property
+    def _passes(self) -> np.ndarray:
+        """Prompts that a dp group starts a token of its answers."""
+        return self.layouts["batch"] / self.layouts["dp"] / self.workload.output_tokens
 
     def step(self, work: Work) -> StepTimes:
         return self.steps.times(work, self.layouts, self.progress)
@@ -184,7 +194,7 @@ class Served:
         )
 
     def prefill_work(self, prompts: int | np.ndarray = 1) -> Work:
-        new_tokens = self.workload.input_tokens - self.workload.cached_tokens
+        new_tokens = self.workload.new_tokens
         everywhere = prompts * new_tokens * self.layouts["dp"]
         return Work(
             prompts=prompts, prompt_tokens=new_tokens, cached_tokens=self.workload.cached_tokens, everywhere=everywhere
@@ -193,7 +203,7 @@ class Served:
     def chunk_work(self) -> Work:
         """Decoded tokens and a chunk of a prompt, of which half is in the cache in the mean."""
         decoded, chunk = self.decode_work(), self.layouts["chunk"]
-        before = self.workload.cached_tokens + (self.workload.input_tokens - self.workload.cached_tokens - chunk) // 2
+        before = self.workload.cached_tokens + (self.workload.new_tokens - chunk) // 2
         everywhere = np.asarray(decoded.everywhere) + chunk * self.layouts["dp"]
         return replace(decoded, prompts=1, prompt_tokens=chunk, cached_tokens=before, everywhere=everywhere)
 

@@ -153,7 +153,7 @@ def _fabric(row: Mapping[Any, Any], service: Service, usable_bytes: float) -> st
 
 def _chunk(row: Mapping[Any, Any], service: Service, usable_bytes: float) -> str:
     asked = service.workload
-    new_tokens = asked.input_tokens - asked.cached_tokens
+    new_tokens = asked.new_tokens
     if asked.phase != "serve":
         return f"chunk = {row['chunk']}, and the phase is {asked.phase}; chunk 0, or --phase serve"
     if row["chunk"] > new_tokens:

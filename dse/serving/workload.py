@@ -64,6 +64,11 @@ class Workload:
             raise unknown("phase", self.phase, PHASES)
 
     @property
+    def new_tokens(self) -> int:
+        """Of a prompt, those that must be prefilled."""
+        return self.input_tokens - self.cached_tokens
+
+    @property
     def tokens_a_step(self) -> float:
         """Tokens that a decode step adds to a sequence in the mean: the accepted drafts and one more."""
         return sum(self.acceptance**place for place in range(self.draft_tokens + 1))
