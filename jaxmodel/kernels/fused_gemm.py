@@ -108,7 +108,7 @@ def fused_cost(problem: FusedGemm, schedule: FusedGemmSchedule, gpu: Gpu, transf
     chunks = _chunks(problem, schedule)
     transfers = transfers_of(problem, schedule, gpu, chunks)
     apart = schedule.order == APART
-    program = _program(problem, schedule, gpu, cut, occupied, transfers, apart)
+    program = _program(problem, schedule, gpu, cut, occupied, chunks, transfers, apart)
     launch = launch_of(program, gpu)
     times, ends, last_s, starving = _waves(program, launch, gpu)
     tiles = Tiles(
@@ -182,6 +182,7 @@ def _program(
     gpu: Gpu,
     cut: Grid,
     occupied: Footprint,
+    chunks: Chunks,
     transfers: Transfers,
     apart: Bools,
 ) -> TileProgram:
@@ -210,7 +211,7 @@ def _program(
         checks=[
             *instruction_checks(gemm, as_gemm, gpu),
             *_launch_checks(schedule, cut, gpu),
-            *_transfer_checks(problem, schedule, cut),
+            *_transfer_checks(problem, schedule, chunks),
             *transfers.checks,
             _same_order(schedule, cut),
         ],
@@ -255,15 +256,13 @@ def _launch_checks(schedule: FusedGemmSchedule, cut: Grid, gpu: Gpu) -> list[tup
     ]
 
 
-def _transfer_checks(problem: FusedGemm, schedule: FusedGemmSchedule, cut: Grid) -> list[tuple[Bools, Reason]]:
+def _transfer_checks(problem: FusedGemm, schedule: FusedGemmSchedule, chunks: Chunks) -> list[tuple[Bools, Reason]]:
     link, apart = problem.link, schedule.order == APART
-    panel = schedule.swizzle * schedule.cluster_m * schedule.tile_m
-    panels = ceil_div_by_reciprocal(ceil_div_by_reciprocal(problem.m, link.ranks), panel)
     unlinked = (schedule.transport == SWITCH) & (link.switch_bytes_per_s <= 0)
     return [
         (unlinked | (apart & (schedule.comm_sms > 0)), Reason.TRANSPORT),  # no number of chunks mends a missing way
         ((schedule.transport == COPY_ENGINES) & (link.copy_bytes_per_s <= 0), Reason.TRANSPORT),
-        ((schedule.chunks > panels) | (apart & (schedule.chunks > 1)), Reason.CHUNKS),
+        ((schedule.chunks > chunks.panels) | (apart & (schedule.chunks > 1)), Reason.CHUNKS),
         ((schedule.queue > 1) & (schedule.epilogue < EPILOGUE_STAGED), Reason.QUEUE),
     ]
 
