@@ -28,8 +28,6 @@ from .moe_exchange import ExchangeTimes, exchange_checks, exchange_times
 from .moe_exchange_types import LOW_LATENCY, Exchange, ExchangeSchedule
 from .moe_types import Moe
 
-LEVELS = 6  # of its descent: exact for these chunks and slots (tests/test_moe_ep.py)
-
 
 def cost(problem: ExpertLayer, schedule: ExpertLayerSchedule, gpu: Gpu) -> FusedCost:
     """The cost of one rank's part, as a breakdown; see `jaxmodel.kernels.gemm.cost`."""
@@ -112,7 +110,6 @@ def _after_arrivals(
         first_s=times.start_s + a_chunk_s * jnp.where(chunks > 1, 1.0, last),
         chunk_s=a_chunk_s,
         last_chunk_s=a_chunk_s * last,
-        levels=LEVELS,
     )
 
 
@@ -133,7 +130,6 @@ def _before_departures(
         chunk_s=a_chunk_s,
         last_chunk_s=a_chunk_s * last,
         after_s=times.start_s,
-        levels=LEVELS,
     )
 
 

@@ -27,8 +27,8 @@ class ExchangeTimes:
 
     start_s: Array
     stream_s: Array
-    link_bytes: Array  # that leave this GPU inside its node
-    link_s: Array  # what these take at the links' rate
+    rows: Array  # that this rank sends or gets: one for every expert of a token, or for every rank
+    link_s: Array  # what those that leave this GPU inside its node take at the links' rate
     there: Array  # 1: the fabric has the way
 
 
@@ -61,8 +61,7 @@ def exchange_times(of: Exchange, schedule: ExchangeSchedule, gpu: Gpu) -> Exchan
     nodes = of.ranks / link.ranks
     outside = 1.0 - 1.0 / nodes
     forwarded = jnp.where(low, (link.ranks - 1.0) / of.ranks, 1.0 - 1.0 / link.ranks)
-    link_bytes = rows * forwarded * of.row_bytes
-    link_s = link_bytes / link.remote_bytes_per_s
+    link_s = rows * forwarded * of.row_bytes / link.remote_bytes_per_s
     network_rows = jnp.where(low, of.expert_rows, of.node_rows)
     network_rate = jnp.where(of.network.bytes_per_s > 0, of.network.bytes_per_s, link.remote_bytes_per_s)
     network_s = jnp.where(nodes > 1, network_rows * outside * of.row_bytes / network_rate, 0.0)
@@ -93,7 +92,7 @@ def exchange_times(of: Exchange, schedule: ExchangeSchedule, gpu: Gpu) -> Exchan
     return ExchangeTimes(
         start_s=start_s + of.numbers.call_s,
         stream_s=stream_s,
-        link_bytes=link_bytes,
+        rows=rows,
         link_s=link_s,
         there=jnp.where(reaches, 1.0, 0.0),
     )
@@ -113,14 +112,9 @@ def exchange_checks(times: ExchangeTimes, schedule: ExchangeSchedule, gpu: Gpu) 
 def cost(problem: Exchange, schedule: ExchangeSchedule, gpu: Gpu) -> FusedCost:
     """The cost of a dispatch or a combine by itself, one launch; see `jaxmodel.kernels.gemm.cost`."""
     times = exchange_times(problem, schedule, gpu)
-    rows = jnp.where(
-        (schedule.transport == LOW_LATENCY) | ((schedule.copies < PER_RANK) & (schedule.transport < BUFFERED)),
-        problem.expert_rows,
-        problem.rank_rows,
-    )
     combine = problem.combine > 0
-    read = jnp.where(combine, rows, problem.tokens) * problem.row_bytes
-    written = jnp.where(combine, problem.tokens, rows) * problem.row_bytes
+    read = jnp.where(combine, times.rows, problem.tokens) * problem.row_bytes
+    written = jnp.where(combine, problem.tokens, times.rows) * problem.row_bytes
     ddr_s = (read + gpu.ddr_write_cost * written) / gpu.ddr_bytes_per_s
     moved_s = jnp.maximum(times.start_s + times.stream_s, ddr_s)
     zero = jnp.zeros_like(moved_s)
