@@ -20,7 +20,8 @@ import numpy as np
 from ..content.default_fabric import default_fabric
 from ..content.fabric import FabricLevel, load_fabric
 from ..content.fabric_fields import COPY_ENGINE, MOST_RANKS
-from ..content.overrides import FABRIC
+from ..content.implementation import load_implementation
+from ..content.overrides import FABRIC, IMPLEMENTATION
 from ..errors import UserError
 from .choice import Choice
 from .problem import KernelProblem
@@ -64,6 +65,22 @@ class FabricProblem(KernelProblem):
             )
         numbers = link_numbers(level)
         return replace(super().on(gpu, rest), fabric_numbers=tuple(numbers.items()))  # type: ignore[type-var]
+
+    def loaded_numbers(
+        self, kernel: str, gpu: Any, overrides: Mapping[str, str | float]
+    ) -> tuple[tuple[str, float], ...]:
+        """Numbers of the problem's `implementation` on a GPU, which are those of another kernel or of several.
+
+        Args:
+            kernel: whose they are, a folder of hardware/implementations.
+            gpu: the loaded GPU file.
+            overrides: what-ifs of them, with or without `implementation.` before their names.
+
+        Raises:
+            UserError: see `load_implementation`.
+        """
+        own = {name.removeprefix(IMPLEMENTATION): change for name, change in overrides.items()}
+        return tuple(load_implementation(kernel, self.implementation, (gpu.name, *gpu.bases), own).items())  # type: ignore[attr-defined]
 
     def link(self, float_dtype: Any = np.float32) -> "Link":
         """The links as the model's record.

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from ..content.dtypes import DTYPE_BYTES, WIDE_BYTES
-from ..content.implementation import load_implementation
-from ..content.overrides import IMPLEMENTATION
 from .choice import Choice
 from .entry import Kernel
 from .fabric_problem import FABRIC_CHOICES, FabricProblem, split_overrides
@@ -77,10 +75,9 @@ class ExpertLayerProblem(FabricProblem):
             UserError: as there.
         """
         of_fabric, rest = split_overrides(overrides)
-        own = {name.removeprefix(IMPLEMENTATION): change for name, change in rest.items()}
-        numbers = load_implementation("moe", self.implementation, (gpu.name, *gpu.bases), own)
+        numbers = self.loaded_numbers("moe", gpu, rest)
         placed = super().on(gpu, of_fabric)
-        return replace(placed, layer_numbers=tuple(numbers.items()))
+        return replace(placed, layer_numbers=numbers)
 
     @property
     def layer(self) -> MoeProblem:

@@ -12,8 +12,7 @@ import numpy as np
 from ..content.default_fabric import default_fabric
 from ..content.dtypes import DTYPE_BYTES
 from ..content.fabric import load_fabric
-from ..content.implementation import NONE, implementation_defaults, load_implementation
-from ..content.overrides import IMPLEMENTATION
+from ..content.implementation import NONE, implementation_defaults
 from ..errors import UserError
 from .choice import Choice
 from .entry import Kernel
@@ -36,12 +35,6 @@ def check_shared(problem: Any) -> None:
                 f"{name} = {getattr(problem, name)} in shape {problem.shape!r} are not shared evenly by "
                 f"{problem.ranks} ranks: choose --ranks that divide them"
             )
-
-
-def row_bytes(hidden: int, dtype: str) -> float:
-    """Of a token as it travels: 8-bit types with their scales."""
-    size = DTYPE_BYTES[dtype]
-    return hidden * (size + (SCALE_BYTES if size <= 1 else 0.0))
 
 
 @dataclass(frozen=True)
@@ -103,7 +96,6 @@ class ExchangeProblem(FabricProblem):
             UserError: as there; or more ranks than a node has and no network, or no whole nodes.
         """
         of_fabric, rest = split_overrides(overrides)
-        own = {name.removeprefix(IMPLEMENTATION): change for name, change in rest.items()}
         node = int(load_fabric(self.fabric or default_fabric(gpu)).levels[0]["ranks_max"])
         inside = min(self.ranks, node)
         if self.ranks > node and (not self.network or self.ranks % node):
@@ -115,10 +107,8 @@ class ExchangeProblem(FabricProblem):
             level = load_fabric(self.network).levels[0]
             between = (level["simple.bytes_per_s"], level["ll.hop_s"])
         placed = super(ExchangeProblem, replace(self, ranks=inside)).on(gpu, of_fabric)
-        numbers = load_implementation(NUMBERS_OF, self.implementation, (gpu.name, *gpu.bases), own)
-        return replace(
-            placed, ranks=self.ranks, inside=inside, network_numbers=between, exchange_numbers=tuple(numbers.items())
-        )
+        numbers = self.loaded_numbers(NUMBERS_OF, gpu, rest)
+        return replace(placed, ranks=self.ranks, inside=inside, network_numbers=between, exchange_numbers=numbers)
 
     @property
     def holders(self) -> tuple[float, float]:
@@ -128,8 +118,9 @@ class ExchangeProblem(FabricProblem):
 
     @property
     def row_bytes(self) -> float:
-        """Of a row as it travels."""
-        return row_bytes(self.hidden, self.dtype)
+        """Of a token as it travels: 8-bit types with their scales."""
+        size = DTYPE_BYTES[self.dtype]
+        return self.hidden * (size + (SCALE_BYTES if size <= 1 else 0.0))
 
     @property
     def flop(self) -> float:

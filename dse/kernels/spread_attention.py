@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from ..content.dtypes import DTYPE_BYTES
-from ..content.implementation import load_implementation
-from ..content.overrides import IMPLEMENTATION
 from ..errors import UserError
 from .attention import TYPES, AttentionProblem
 from .choice import Choice
@@ -82,10 +80,9 @@ class SpreadAttention(HeadsProblem, FabricProblem):
     def on(self, gpu: Any, overrides: Mapping[str, str | float] | None = None) -> Self:
         """See `FabricProblem.on`; also with the numbers of the attention kernel's implementation."""
         of_fabric, rest = split_overrides(overrides)
-        own = {name.removeprefix(IMPLEMENTATION): change for name, change in rest.items()}
-        numbers = load_implementation("attention", self.implementation, (gpu.name, *gpu.bases), own)
+        numbers = self.loaded_numbers("attention", gpu, rest)
         placed = super().on(gpu, of_fabric)
-        return replace(placed, attention_numbers=tuple(numbers.items()))
+        return replace(placed, attention_numbers=numbers)
 
     def described(self, accumulator: str) -> str:
         """See `Problem.described`; whether there is a causal mask doubles or halves the work, so it is always said."""
