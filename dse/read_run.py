@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .content.files import home_expanded
 from .errors import UserError
-from .run_files import SUMMARY_FILE, read_json, refuse_batch, refuse_layouts
+from .run_files import ANSWER_FILE, SUMMARY_FILE, read_json, refuse_batch, refuse_layouts
 from .store import read_rows
 from .trust import TrustLabel
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 SHOWN_RUNS = 12
 SUMMARY_KEYS = ("evaluated", "feasible", "reasons", "histogram", "top_rows", "top_ties_dropped", "front_points",
                 "front_rows", "front_ties_dropped", "incomplete", "provenance")  # fmt: skip
-ANSWER_FILE = "answer.json"  # what `dse.studies` write
 PROVENANCE_KEYS = ("gpu", "gpu_hash", "model_hash", "objectives", "problem", "problem_name", "space", "space_hash")
 
 

@@ -17,10 +17,8 @@ RUN_FILE = "run.json"  # made first: marks the folder as ours and says of what r
 STATE_FILE = "state.npz"
 SUMMARY_FILE = "summary.json"
 QUESTION_FILE = "question.json"
-LAYOUTS = {  # kind of a sweep of layouts, in its summary -> what reads it
-    "layouts": "dse report, dse export and dse query read it",
-    "disaggregated": "dse report, dse export and dse query read it",
-}
+LAYOUTS = ("layouts", "disaggregated")  # kinds of a sweep of layouts, in its summary
+ANSWER_FILE = "answer.json"  # of a folder that `dse.studies` write
 BATCH_FILE = "batch.json"  # of a folder of `dse batch`
 OURS = (RUN_FILE, STATE_FILE, SUMMARY_FILE, QUESTION_FILE, "top.parquet", "front.parquet", "report.html")
 PARTS, UNFINISHED = "rows-*.parquet", ".*.tmp"
@@ -203,7 +201,10 @@ def refuse_layouts(path: Path) -> None:
     except (OSError, ValueError, AttributeError):
         return
     if kind in LAYOUTS:
-        raise UserError(f"{path} holds layouts of a model, no schedules (dse sweep sharding): {LAYOUTS[kind]}")
+        raise UserError(
+            f"{path} holds layouts of a model, no schedules (dse sweep sharding): dse report, dse export and dse query "
+            "read it"
+        )
 
 
 def refuse_batch(path: Path) -> None:

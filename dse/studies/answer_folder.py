@@ -2,6 +2,7 @@
 
 import hashlib
 import itertools
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -13,11 +14,12 @@ from ..content.files import home_expanded
 from ..content.study import Study, study_text
 from ..errors import UserError
 from ..provenance import how_made, model_hash
+from ..run_files import ANSWER_FILE
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FILES = ("table.parquet", "totals.parquet", "answer.json", "study.toml", "figure.svg", "figure.png")
+FILES = ("table.parquet", "totals.parquet", ANSWER_FILE, "study.toml", "figure.svg", "figure.png")
 
 
 def new_folder(path: str | os.PathLike[str], overwrite: bool = False, files: Sequence[str] = FILES) -> Path:
@@ -112,6 +114,17 @@ def write_text(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}; choose another folder with --out") from None
+
+
+def records(frame: "pd.DataFrame") -> list[dict[str, Any]]:
+    """A table's rows for JSON: every digit of every number; what is missing is null."""
+    return [
+        {
+            str(name): None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in row.items()
+        }
+        for row in frame.to_dict("records")
+    ]
 
 
 def write_table(

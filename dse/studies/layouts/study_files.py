@@ -1,22 +1,19 @@
 """The folder of an answered study of layouts: tables, fronts, figure, answer as JSON, the study to edit."""
 
 import json
-import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...content.study import study_text
 from ...provenance import how_made, step_model_hash
+from ...run_files import ANSWER_FILE
 from ...serving.asked import service_changes, service_title, workload_text
-from ..answer_folder import cleared, write_table, write_text
+from ..answer_folder import cleared, records, write_table, write_text
 from .files import described
 from .study import TABLE, LayoutAnswer
 from .study_figure import draw_layout_study
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-FILES = ("table.parquet", "fronts.parquet", "answer.json", "study.toml", "figure.svg", "figure.png")
+FILES = ("table.parquet", "fronts.parquet", ANSWER_FILE, "study.toml", "figure.svg", "figure.png")
 
 
 def write_layout_answer(answer: LayoutAnswer, folder: Path, command_line: str) -> None:
@@ -38,7 +35,7 @@ def write_layout_answer(answer: LayoutAnswer, folder: Path, command_line: str) -
     }
     write_table(folder / "table.parquet", answer.table, TABLE.__getitem__, made)
     write_table(folder / "fronts.parquet", answer.fronts, _described, made)
-    write_text(folder / "answer.json", json.dumps(answer_as_dict(answer) | {"provenance": made}, indent=1))
+    write_text(folder / ANSWER_FILE, json.dumps(answer_as_dict(answer) | {"provenance": made}, indent=1))
     write_text(folder / "study.toml", text)
     for name in ("figure.svg", "figure.png") if answer.study.figures else ():
         draw_layout_study(answer, folder / name)
@@ -63,16 +60,9 @@ def answer_as_dict(answer: LayoutAnswer) -> dict[str, Any]:
             }
             for one in answer.services
         ],
-        "table": _records(answer.table),
+        "table": records(answer.table),
         "seconds": answer.seconds,
     }
-
-
-def _records(frame: "pd.DataFrame") -> list[dict[str, Any]]:
-    return [
-        {str(k): None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
-        for row in frame.to_dict("records")
-    ]
 
 
 def _described(name: str) -> tuple[str, str]:

@@ -1,21 +1,18 @@
 """A what-if's folder: tidy Parquet with units, the figure, the answer as JSON, and the study to run or edit again."""
 
 import json
-import math
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...columns import describe
 from ...content.study import study_text
-from ..answer_folder import cleared, study_provenance, write_table, write_text
+from ...run_files import ANSWER_FILE
+from ..answer_folder import cleared, records, study_provenance, write_table, write_text
 from .figure import draw_what_if
 from .study import Answer
 from .table import TABLE
 from .totals import described
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def write_answer(answer: Answer, folder: Path, command_line: str) -> None:
@@ -36,7 +33,7 @@ def write_answer(answer: Answer, folder: Path, command_line: str) -> None:
     )
     write_table(folder / "table.parquet", found.table, _describe, made)
     write_table(folder / "totals.parquet", found.totals, described, made)
-    write_text(folder / "answer.json", json.dumps(as_dict(answer) | {"provenance": made}, indent=1))
+    write_text(folder / ANSWER_FILE, json.dumps(as_dict(answer) | {"provenance": made}, indent=1))
     write_text(folder / "study.toml", study_text(answer.study))
     for name in ("figure.svg", "figure.png") if answer.curves and answer.study.figures else ():
         draw_what_if(answer, folder / name)
@@ -51,8 +48,8 @@ def as_dict(answer: Answer) -> dict[str, Any]:
         "gpu": answer.baseline.gpu.name,
         "gpu_changes": list(answer.baseline.gpu.changes),
         "spaces": {name: {"declared": sizes[0], "fit": sizes[1]} for name, sizes in found.spaces.items()},
-        "totals": _records(found.totals),
-        "table": _records(found.table),
+        "totals": records(found.totals),
+        "table": records(found.table),
         "axes": [
             {
                 "field": curve.axis.field,
@@ -67,17 +64,6 @@ def as_dict(answer: Answer) -> dict[str, Any]:
         "evaluations": found.evaluations,
         "seconds": found.seconds,
     }
-
-
-def _records(frame: "pd.DataFrame") -> list[dict[str, Any]]:
-    """Every digit of every number; what is missing is null."""
-    return [
-        {
-            str(name): None if isinstance(value, float) and not math.isfinite(value) else value
-            for name, value in row.items()
-        }
-        for row in frame.to_dict("records")
-    ]
 
 
 def _describe(name: str) -> tuple[str, str]:
