@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError, unknown
 from ..kernels.registry import check_choices, get_kernel, kernel_names
-from .options import overrides
+from .options import comma_names, overrides
 
 if TYPE_CHECKING:
     from ..batch import BatchRow, Setting
@@ -82,7 +82,7 @@ def rows_asked(arguments: argparse.Namespace) -> "list[BatchRow]":
 def _only(rows: "Sequence[BatchRow]", option: str, attribute: str, text: str) -> "list[BatchRow]":
     """The rows of the names that are given, in the order of the steps."""
     known = list(dict.fromkeys(getattr(row, attribute) for row in rows))
-    names = [name.strip() for name in text.split(",") if name.strip()]
+    names = comma_names(text)
     if not names:
         raise UserError(f"--{option} {text}: name one or several of {', '.join(known)}")
     for name in names:
@@ -128,7 +128,7 @@ def setting_asked(arguments: argparse.Namespace) -> "Setting":
         if kernel in presets:
             raise UserError(f"--preset {text}: a preset is given twice for {kernel or 'all kernels'}, give it once")
         presets[kernel] = preset
-    gpus = tuple(name.strip() for name in arguments.gpu.split(",") if name.strip())
+    gpus = comma_names(arguments.gpu)
     return Setting(gpus, overrides(arguments.overrides), arguments.clock, presets, axes)
 
 

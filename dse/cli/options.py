@@ -249,6 +249,6 @@ def named_values(texts: Sequence[str], option: str, form: str, example: str) -> 
     return found
 
 
-def objectives(text: str) -> tuple[str, ...]:
+def comma_names(text: str) -> tuple[str, ...]:
     """Names separated by commas."""
     return tuple(name.strip() for name in text.split(",") if name.strip())

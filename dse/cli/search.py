@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
 from . import EXIT_INTERRUPTED
-from .options import add_output, add_question, add_space, kernel_help, objectives, positive, progress_of, refinements
+from .options import add_output, add_question, add_space, comma_names, kernel_help, positive, progress_of, refinements
 
 if TYPE_CHECKING:
     from ..search import SearchResult
@@ -96,7 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
             space=arguments.space,
             preset=arguments.preset,
             axes=arguments.axis,
-            objectives=objectives(arguments.objectives),
+            objectives=comma_names(arguments.objectives),
             quantities=gpu_quantities(),
             limits=_limits(arguments.at_most),
             inner=arguments.inner,

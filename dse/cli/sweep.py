@@ -20,8 +20,8 @@ from .options import (
     add_output,
     add_question,
     add_space,
+    comma_names,
     kernel_help,
-    objectives,
     positive,
     progress_of,
     question,
@@ -122,11 +122,11 @@ def _sweep(arguments: argparse.Namespace, asked: "Question", folder: Path, root:
         arguments.space,
         arguments.preset,
         arguments.axis,
-        objectives=objectives(arguments.objectives),
+        objectives=comma_names(arguments.objectives),
         top=arguments.top,
         prune=arguments.prune,
     )
-    columns = None if arguments.columns is None else objectives(arguments.columns)
+    columns = None if arguments.columns is None else comma_names(arguments.columns)
     job = with_columns(job, columns, arguments.keep)
     say = say_of(arguments)
     say("\n".join([asked.title, *asked.what_if, f"space {job.space.name}: {job.space.size:,} points"]))

@@ -14,7 +14,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
-from .options import add_output, objectives, positive, progress_of, say_of
+from .options import add_output, comma_names, positive, progress_of, say_of
 from .serving_options import add_axes, add_service, read_axes, service_words
 from .serving_progress import one_progress
 
@@ -81,7 +81,7 @@ def _sweep(arguments: argparse.Namespace, service: Any, space: "Space") -> int:
 
     folder = layout_folder(arguments.out, arguments.overwrite) if arguments.out else None
     steps = service.steps()
-    wanted = None if arguments.objectives is None else objectives(arguments.objectives)
+    wanted = None if arguments.objectives is None else comma_names(arguments.objectives)
     with without_litter([folder] if folder else []), stoppable():
         with one_progress(progress_of(arguments)) as progress:
             result = sweep_layouts(

@@ -11,6 +11,8 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from .options import comma_names
+
 if TYPE_CHECKING:
     from ..validation.fused_communication import FusedRow
 
@@ -32,8 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     from .published import show_published
 
     configure_jax()
-    kernels = [name.strip() for name in arguments.kernel.split(",") if name.strip()]
-    rows = fused_rows(kernels, None if arguments.all else True, arguments.apart)
+    rows = fused_rows(comma_names(arguments.kernel), None if arguments.all else True, arguments.apart)
     return show_published(rows, arguments.json, ("error",), _table, _below)
 
 

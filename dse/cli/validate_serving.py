@@ -12,6 +12,8 @@ a batch take the largest that fits the memory. docs/serving-validation.md tells 
 import argparse
 from typing import TYPE_CHECKING
 
+from .options import comma_names
+
 if TYPE_CHECKING:
     from ..validation.latency_errors import Errors
     from ..validation.serving import JudgedFigure
@@ -22,22 +24,18 @@ LEAST_SHARE = 0.02  # of a step's parts that --parts shows
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
     parser.add_argument("--table", metavar="FILE", help="published figures, TOML; default: the packaged ones")
-    parser.add_argument("--gpu", type=_several, default=[], metavar="GPU[,GPU]", help="figures of these alone")
-    parser.add_argument("--model", type=_several, default=[], metavar="MODEL[,MODEL]", help="figures of these alone")
+    parser.add_argument("--gpu", type=comma_names, default=(), metavar="GPU[,GPU]", help="figures of these alone")
+    parser.add_argument("--model", type=comma_names, default=(), metavar="MODEL[,MODEL]", help="figures of these alone")
     parser.add_argument(
         "--comparable",
-        type=_several,
-        default=[],
+        type=comma_names,
+        default=(),
         metavar="WORD[,WORD]",
         help="yes, max-throughput, unsure, calibration (default: all)",
     )
     parser.add_argument("--clock", default="boost", choices=("boost", "sustained"), help="of the GPU (default: boost)")
     parser.add_argument("--parts", action="store_true", help="where the time of each step goes")
     parser.add_argument("--json", action="store_true", help="the answer as JSON on standard output")
-
-
-def _several(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -20,6 +20,7 @@ from . import whatif_sharding
 from .options import (
     add_question,
     add_schedules,
+    comma_names,
     kernel_help,
     overrides,
     progress_of,
@@ -124,5 +125,5 @@ def _study(arguments: argparse.Namespace) -> "Study":
         preset=arguments.preset,
         restrict={name: [str(value) for value in values] for name, values in parse_axes(arguments.axis).items()},
         refinements=refined,
-        front=tuple(name.strip() for name in arguments.front.split(",") if name.strip()),
+        front=comma_names(arguments.front),
     )
