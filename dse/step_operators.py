@@ -73,6 +73,15 @@ class Work:
     everywhere: Any = None
     routing: str = "uniform"
 
+    def prompt_m(self, cp: Any) -> Any:
+        """Tokens of prompts that one GPU's products see: `cp` GPUs share each prompt."""
+        return self.prompts * _ceil_div(self.prompt_tokens, cp)
+
+    @property
+    def decode_m(self) -> Any:
+        """Decoded tokens that its products see: they are on all GPUs that share them."""
+        return self.sequences * self.queries
+
 
 @dataclass(frozen=True)
 class Cut:
@@ -150,14 +159,9 @@ class _Step:
         yield self.head()
 
     @property
-    def prompt_share(self) -> Any:
-        """Tokens of a prompt that this GPU's products see."""
-        return _ceil_div(self.work.prompt_tokens, self.cut.cp)
-
-    @property
     def m(self) -> Any:
-        """Tokens that this GPU's products see: prompts are shared by `cp` GPUs, decoded tokens are on all of them."""
-        return self.work.prompts * self.prompt_share + self.work.sequences * self.work.queries
+        """Tokens that this GPU's products see."""
+        return self.work.prompt_m(self.cut.cp) + self.work.decode_m
 
     @property
     def everywhere(self) -> Any:
@@ -183,8 +187,7 @@ class _Step:
         yield self.rows("latent_norm", EVERY_LAYER, self.m, at.q_rank + at.kv_rank, kernel="rmsnorm")
         yield self.gemm("q_b", EVERY_LAYER, heads * (at.nope_dim + at.rope_dim), at.q_rank)
         yield self.rows("rope", EVERY_LAYER, self.m, (heads + 1) * at.rope_dim, ("head_dim", at.rope_dim))
-        prompt_m = self.work.prompts * self.prompt_share
-        decode_m = self.work.sequences * self.work.queries
+        prompt_m, decode_m = self.work.prompt_m(self.cut.cp), self.work.decode_m
         yield self.gemm("kv_b", EVERY_LAYER, heads * (at.nope_dim + at.v_dim), at.kv_rank, m=prompt_m)
         whole = {"head_dim": at.nope_dim + at.rope_dim, "v_dim": at.v_dim}
         shared = at.heads // sharing
@@ -249,7 +252,7 @@ class _Step:
             yield self.gemm("shared_down", MOE, hidden, inter)
 
     def head(self) -> Operator:
-        last = self.work.prompts + self.work.sequences * self.work.queries
+        last = self.work.prompts + self.work.decode_m
         n = _ceil_div(self.model.vocabulary, self.cut.tp)
         return self.gemm("lm_head", ONCE, n, self.model.hidden, m=last, wide=True)
 

@@ -40,11 +40,11 @@ class _Exchanges:
 
     @property
     def prompt_m(self) -> np.ndarray:
-        return self.work.prompts * -(-np.asarray(self.work.prompt_tokens) // self.layouts["cp"])
+        return np.asarray(self.work.prompt_m(self.layouts["cp"]))
 
     @property
     def decode_m(self) -> np.ndarray:
-        return np.asarray(self.work.sequences) * self.work.queries
+        return np.asarray(self.work.decode_m)
 
     @property
     def m(self) -> np.ndarray:
@@ -59,10 +59,10 @@ class _Exchanges:
             yield from self.along_hidden(~plain)
         if self.model.moe:
             yield from self.experts()
-        last = self.work.prompts + np.asarray(self.work.sequences) * self.work.queries
+        last = self.work.prompts + self.decode_m
         logits = last * self.model.vocabulary * NUMBER_BYTES
         yield self.of("logits", "all_gather", logits, self.layouts.groups("tp"), ONCE)
-        split = np.where(self.layouts["sequence_parallel"] > 0, self.layouts["tp"], 1)
+        split = self.layouts.norm_split
         between = np.where(self.layouts["pp"] > 1, self.m * self.model.hidden * NUMBER_BYTES / split, 0.0)
         neighbours = self.layouts.groups("pp")
         crosses = neighbours.across > 1  # some stage's next one is on another node

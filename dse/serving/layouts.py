@@ -85,7 +85,7 @@ class Layouts:
     @property
     def gpus(self) -> np.ndarray:
         """Of one instance."""
-        return self["tp"] * self["cp"] * self["dp"] * self["pp"]
+        return self.block * self["pp"]
 
     @property
     def block(self) -> np.ndarray:
@@ -102,11 +102,15 @@ class Layouts:
         """Parts of a micro-batch that take turns: 2 where one computes while the other communicates."""
         return np.where(self["overlap"] == TWO_BATCHES, 2, 1)
 
+    @property
+    def norm_split(self) -> np.ndarray:
+        """GPUs that share the tokens outside of products and attention."""
+        return np.where(self["sequence_parallel"] > 0, self["tp"], 1)
+
     def cut(self) -> Cut:
         """For `dse.step_operators`."""
-        split = np.where(self["sequence_parallel"] > 0, self["tp"], 1)
         own = {name: self[name] for name in ("tp", "hidden_split", "kv_split", "cp", "experts_tp")}
-        return Cut(**own, ep=self.ep, norm_split=split)
+        return Cut(**own, ep=self.ep, norm_split=self.norm_split)
 
     @cached_property
     def _extents(self) -> Mapping[str, tuple[Groups, np.ndarray]]:

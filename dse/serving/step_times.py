@@ -125,8 +125,8 @@ class StepModel:
 
     def _replayed(self, work: Work) -> Any:
         """Where a graph is replayed: decode alone, with no more tokens than graphs are captured for."""
-        tokens = np.asarray(work.sequences) * work.queries
-        return self.graphs & (np.asarray(work.prompts) == 0) & (tokens <= self.engine["graph_tokens_max"])
+        few = np.asarray(work.decode_m) <= self.engine["graph_tokens_max"]
+        return self.graphs & (np.asarray(work.prompts) == 0) & few
 
     def _shown(self, computing: Any, sending: Any, launched: Any, pace_s: Any, halves: np.ndarray, taken: Any) -> Any:
         """Seconds of one layer, or of what comes once: kernels and collectives in order, or the longer of both where
