@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from ..content.layout_study import LayoutStudy
     from ..studies.layouts.study import LayoutAnswer, ServiceAnswer
 
-OF_A_STEP = ("batch", "chunk", "micro_batches")
 NOTHING = 5e-4  # a relative change that is none
 
 
@@ -93,6 +92,8 @@ def _gain(value: float) -> str:
 
 def _way(layout: str) -> str:
     """How a layout in words shares the GPUs, without what a step holds."""
+    from ..studies.layouts.points import OF_A_STEP
+
     return " ".join(word for word in layout.split() if word.partition("=")[0] not in OF_A_STEP)
 
 

@@ -1,7 +1,7 @@
 """What `dse sweep sharding` says, as text and as JSON."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,11 +45,7 @@ def result_text(result: LayoutResult, space: "Space", parts: "pd.DataFrame", fol
     lines += ["", "where the time goes", share_table(result.front, parts), "", counted(result)]
     lines += chunk_lines(space, phase)
     if folder:
-        name = shlex.quote(str(folder))
-        lines += [
-            f"written to {folder} (front.parquet, best.parquet, parts.parquet, summary.json)",
-            f"next: dse report {name};  dse export {name} --to vllm;  dse query {name}",
-        ]
+        lines += written_lines(folder, ("front", "best", "parts"))
     return "\n".join(lines)
 
 
@@ -92,6 +88,16 @@ def share_table(front: "pd.DataFrame", parts: "pd.DataFrame") -> str:
     return table(
         [{name: cell for name, cell in row.items() if name not in unused} for row in rows], left=("layout", "step")
     )
+
+
+def written_lines(folder: Path, tables: Sequence[str]) -> list[str]:
+    """Where the answer is, and what reads it."""
+    files = ", ".join([*(f"{name}.parquet" for name in tables), "summary.json"])
+    name = shlex.quote(str(folder))
+    return [
+        f"written to {folder} ({files})",
+        f"next: dse report {name};  dse export {name} --to vllm;  dse query {name}",
+    ]
 
 
 def counted(result: LayoutResult) -> str:

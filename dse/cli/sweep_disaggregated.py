@@ -59,7 +59,7 @@ def run_disaggregated(arguments: argparse.Namespace, service: "Service", axes: M
 
 def _text(found: "Disaggregated", service: "Service", folder: Path | None) -> str:
     from .serve_text import head_lines
-    from .sharding_text import SHOWN, counted, reason_lines, thinned
+    from .sharding_text import SHOWN, counted, reason_lines, thinned, written_lines
 
     lines = head_lines(service)
     for name, side in (("prefill", found.prefill), ("decode", found.decode)):
@@ -76,9 +76,7 @@ def _text(found: "Disaggregated", service: "Service", folder: Path | None) -> st
         lines.append(f"{len(shown)} of {len(found.front)}; all with --out or --json")
     lines += ["", f"prefill: {counted(found.prefill)}", f"decode: {counted(found.decode)}"]
     if folder:
-        name = shlex.quote(str(folder))
-        lines.append(f"written to {folder} (front.parquet, prefill.parquet, decode.parquet, summary.json)")
-        lines.append(f"next: dse report {name};  dse export {name} --to vllm;  dse query {name}")
+        lines += written_lines(folder, ("front", "prefill", "decode"))
     return "\n".join(lines)
 
 

@@ -1,7 +1,7 @@
 """A finished run as one HTML file, with its figures and its trace beside it where they are asked for."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..content.files import home_expanded
@@ -82,13 +82,36 @@ def make_report(
     if trace_file is not None and line is None:
         raise UserError(f"no schedule of {opened.path} can run: there is nothing to trace; leave --trace out")
     sections = make_sections(facts, line, what_if, progress)
-    target = home_expanded(output) if output is not None else opened.path / PAGE_FILE
-    write_page(target, page(facts.title, sections), "-o")
-    made = save_figures(sections, home_expanded(figures)) if figures is not None else ()
+    made = save_report(opened.path, facts.title, sections, output, figures)
     traced = home_expanded(trace_file) if trace_file is not None else None
     if traced is not None and line is not None:
-        write_page(traced, trace_text(trace(line, _about(facts))), "--trace")
-    return Report(target, made, traced, facts.title, sections)
+        _write(traced, trace_text(trace(line, _about(facts))), "--trace")
+    return replace(made, trace=traced)
+
+
+def save_report(
+    folder: Path,
+    title: str,
+    sections: tuple[Section, ...],
+    output: str | os.PathLike[str] | None,
+    figures: str | os.PathLike[str] | None,
+) -> Report:
+    """Writes the page, and the figures where a folder for them is named.
+
+    Args:
+        folder: of the run; the page goes there where `output` is None.
+        title: of the page.
+        sections: all of them, in order.
+        output: the HTML file.
+        figures: a folder for PNG and SVG files of every figure; made where it does not exist.
+
+    Raises:
+        UserError: a file that cannot be written.
+    """
+    target = home_expanded(output) if output is not None else folder / PAGE_FILE
+    _write(target, page(title, sections), "-o")
+    made = _figures(sections, home_expanded(figures)) if figures is not None else ()
+    return Report(target, made, None, title, sections)
 
 
 def make_sections(
@@ -109,12 +132,7 @@ def _about(facts: RunFacts) -> dict[str, str]:
     return {"title": facts.title, "schedule": format_schedule(facts.best.schedule), "run": facts.run.path.name}
 
 
-def save_figures(sections: tuple[Section, ...], folder: Path) -> tuple[Path, ...]:
-    """Every figure as PNG and SVG; makes the folder.
-
-    Raises:
-        UserError: it cannot be made, or a file cannot be written.
-    """
+def _figures(sections: tuple[Section, ...], folder: Path) -> tuple[Path, ...]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -122,12 +140,7 @@ def save_figures(sections: tuple[Section, ...], folder: Path) -> tuple[Path, ...
     return tuple(path for figure in figures_of(sections) for path in save_figure(figure, folder))
 
 
-def write_page(path: Path, text: str, option: str) -> None:
-    """Writes a file that the option names.
-
-    Raises:
-        UserError: it cannot be written.
-    """
+def _write(path: Path, text: str, option: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:

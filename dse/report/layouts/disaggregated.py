@@ -1,14 +1,11 @@
 """The report of prefill and decode on GPUs of their own."""
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...content.files import home_expanded
 from .. import drawing
 from ..blocks import Facts, Figure, Notice, Paragraph, Section, Table, number, words
-from ..page import page
-from ..report import PAGE_FILE, Report, save_figures, write_page
+from ..report import Report, save_report
 from .report import machine_section, provenance_section, reason_table
 
 if TYPE_CHECKING:
@@ -36,11 +33,7 @@ def make_disaggregated_report(
         for side, own in summary["sides"].items()
     )
     sections.append(provenance_section(summary, evaluated))
-    whole = tuple(sections)
-    target = home_expanded(output) if output is not None else run.path / PAGE_FILE
-    write_page(target, page(title, whole), "-o")
-    made = save_figures(whole, home_expanded(figures)) if figures is not None else ()
-    return Report(Path(target), made, None, title, whole)
+    return save_report(run.path, title, tuple(sections), output, figures)
 
 
 def _answer(run: "DisaggregatedRun") -> Section:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from ...serving.layout_words import layout_text
-from ...studies.layouts.points import named
+from ...studies.layouts.points import OF_A_STEP, named
 from .. import drawing
 from ..blocks import Figure, Paragraph, Section, Table, number, words
 from ..figures.marks import few_log_ticks, plain_ticks
@@ -11,7 +11,6 @@ from ..figures.marks import few_log_ticks, plain_ticks
 if TYPE_CHECKING:
     from ...studies.layouts.files import LayoutRun
 
-OF_A_STEP = ("batch", "chunk", "micro_batches")  # what varies along the front of one way to share the GPUs
 COLOURS = (
     *(drawing.BLUE, drawing.ORANGE, drawing.GREEN, drawing.VERMILLION, drawing.PURPLE, drawing.SKY, drawing.OLIVE),
 )

@@ -2,13 +2,10 @@
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...content.files import home_expanded
 from ..blocks import Facts, Folded, Notice, Paragraph, Section, Table, number, words
-from ..page import page
-from ..report import PAGE_FILE, Report, save_figures, write_page
+from ..report import Report, save_report
 from .front import front_section
 from .memory import memory_section
 from .time import time_section
@@ -32,10 +29,7 @@ def make_layout_report(
     """
     sections = layout_sections(run)
     title = str(run.summary["title"])
-    target = home_expanded(output) if output is not None else run.path / PAGE_FILE
-    write_page(target, page(title, sections), "-o")
-    made = save_figures(sections, home_expanded(figures)) if figures is not None else ()
-    return Report(Path(target), made, None, title, sections)
+    return save_report(run.path, title, sections, output, figures)
 
 
 def layout_sections(run: "LayoutRun") -> tuple[Section, ...]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 POINTS = 5  # of a front, at equal distances on a log scale of what a user sees
+OF_A_STEP = ("batch", "chunk", "micro_batches")  # what varies along the front of one way to share the GPUs
 PART_COLUMNS = {  # beside the fields of the layout
     "point": ("text", "letter of the layout, as in the report"),
     "phase": ("text", "decode: a decode step; mixed: with a chunk of a prompt; prefill: a whole prompt"),
